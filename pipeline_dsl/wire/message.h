@@ -1,0 +1,73 @@
+/*
+ * message: Riemann's messages, decoded and encoded.
+ * It stands after frame and before index on the way of an event, and at both ends of a client.
+ *
+ * Units: bytes; time in us since the epoch; ttl in s.
+ * Owns: nothing; everything decoded lies in the arena given, bytes are copied there.
+ * Threads: owner only.
+ * Errors: -EBADMSG for what is no message, -ENOMEM when the arena's limit is reached. Never allocates by a claimed length.
+ *
+ * Strings are bytes: they may hold NULs and may be invalid UTF-8. Data null means absent (nil), which differs from "".
+ */
+#ifndef WEIR_WIRE_MESSAGE_H
+#define WEIR_WIRE_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "base/error.h"
+
+struct weir_bytes {
+    const uint8_t *data; /* null: absent */
+    size_t size;
+};
+
+struct weir_attribute {
+    struct weir_bytes key, value;
+};
+
+enum weir_metric_kind { WEIR_METRIC_NIL, WEIR_METRIC_INT, WEIR_METRIC_DOUBLE, WEIR_METRIC_FLOAT };
+
+struct weir_event {
+    struct weir_bytes host, service, state, description;
+    const struct weir_bytes *tags;
+    const struct weir_attribute *attributes;
+    uint32_t tag_count, attribute_count;
+    int64_t time_us;
+    float ttl;
+    bool has_time, has_ttl;
+    enum weir_metric_kind metric_kind; /* sint64 before double before float, when several are on the wire */
+    int64_t metric_int;
+    double metric_double;              /* of DOUBLE and FLOAT */
+};
+
+struct weir_message {
+    bool has_ok, ok;
+    struct weir_bytes error;
+    struct weir_bytes query;
+    struct weir_event *events;
+    size_t event_count;
+    void *raw; /* the codec's own tree, in the same arena; only the size estimators look at it */
+};
+
+/* Decodes one message (without its frame header) into `arena`. */
+int weir_message_decode(struct weir_message *message, struct weir_arena *arena, const void *data, size_t size,
+                        struct weir_error *error);
+
+/* Appends the encoded message, without a frame header / with its 4-byte big-endian length in front. */
+int weir_message_encode(const struct weir_message *message, struct weir_buffer *out, struct weir_error *error);
+int weir_message_encode_framed(const struct weir_message *message, struct weir_buffer *out, struct weir_error *error);
+
+/* How much memory a decoded message holds, bytes. `typed` knows the message's type and visits its fields directly;
+ * `reflect` knows nothing: it walks the protobuf descriptors field by field, and sums what it finds, as a type-blind
+ * estimator must (Netty 3's DefaultObjectSizeEstimator did so in Riemann). Both give the same sum. */
+size_t weir_message_size_typed(const struct weir_message *message);
+size_t weir_message_size_reflect(const struct weir_message *message);
+
+/* The framed acknowledgement: 00 00 00 02 10 01. */
+extern const uint8_t weir_message_ack[6];
+
+#endif

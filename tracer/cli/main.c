@@ -1,0 +1,115 @@
+/* The `weir` command: finds the verb and runs it. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "tracer/cli/verb.h"
+
+static const struct weir_verb *const verbs[] = {
+    &weir_verb_lint, &weir_verb_fmt, &weir_verb_graph, &weir_verb_build, &weir_verb_run, &weir_verb_load,
+    &weir_verb_doctor, &weir_verb_record, &weir_verb_report, &weir_verb_explain, &weir_verb_check,
+};
+#define VERB_COUNT (sizeof verbs / sizeof *verbs)
+
+int weir_cli_fail(const char *verb, const struct weir_error *error)
+{
+    fprintf(stderr, "weir %s: %s\n", verb, error->text);
+    return error->exit ? error->exit : WEIR_EXIT_USAGE;
+}
+
+int weir_cli_usage(const struct weir_verb *verb, const char *format, ...)
+{
+    va_list args;
+    fprintf(stderr, "weir %s: ", verb->name);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, "\nusage: weir %s %s\n", verb->name, verb->usage);
+    return WEIR_EXIT_USAGE;
+}
+
+int weir_cli_out(const void *data, size_t size)
+{
+    if (fwrite(data, 1, size, stdout) == size && fflush(stdout) == 0)
+        return WEIR_EXIT_DONE;
+    if (errno != EPIPE)
+        fprintf(stderr, "weir: can't write to stdout: %s\n", strerror(errno));
+    return WEIR_EXIT_USAGE;
+}
+
+int weir_cli_write_file(const char *path, const void *data, size_t size, struct weir_error *error)
+{
+    struct weir_buffer temporary = WEIR_BUFFER_INIT;
+    struct stat old;
+    /* A device or a pipe is written to directly: there is no old content to keep. */
+    bool direct = stat(path, &old) == 0 && !S_ISREG(old.st_mode);
+    weir_buffer_printf(&temporary, direct ? "%s" : "%s.XXXXXX", path);
+    int rc = -EIO;
+    int fd = direct ? -1 : mkstemp(temporary.data);
+    FILE *file = direct ? fopen(path, "wb") : fd < 0 ? NULL : fdopen(fd, "wb");
+    if (!file) {
+        rc = weir_error_set(error, WEIR_EXIT_USAGE, errno, "can't write %s: %s", path, strerror(errno));
+        goto out;
+    }
+    bool good = fwrite(data, 1, size, file) == size;
+    if (!direct) {
+        mode_t mask = umask(0);
+        umask(mask);
+        good = fchmod(fileno(file), 0666 & ~mask) == 0 && good;
+    }
+    good = fclose(file) == 0 && good;
+    if (!good || (!direct && rename(temporary.data, path) != 0)) {
+        rc = weir_error_set(error, WEIR_EXIT_USAGE, errno ? errno : EIO, "can't write %s: %s", path, strerror(errno));
+        if (!direct)
+            unlink(temporary.data);
+        goto out;
+    }
+    rc = 0;
+out:
+    weir_buffer_release(&temporary);
+    return rc;
+}
+
+static void help(FILE *out)
+{
+    fputs("weir shows how work flows through a staged server: where it waits, what each stage costs.\n\n", out);
+    for (size_t i = 0; i < VERB_COUNT; i++)
+        fprintf(out, "  weir %-8s %s\n", verbs[i]->name, verbs[i]->summary);
+    fputs("\nExit: 0 done, 1 found something, 2 usage or bad input, 3 can't measure here, 4 inconclusive (check).\n"
+          "`weir help VERB` shows how a verb is used.\n", out);
+}
+
+static const struct weir_verb *find(const char *name)
+{
+    for (size_t i = 0; i < VERB_COUNT; i++)
+        if (strcmp(verbs[i]->name, name) == 0)
+            return verbs[i];
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        help(stderr);
+        return WEIR_EXIT_USAGE;
+    }
+    bool asks = strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
+    if (asks && argc < 3) {
+        help(stdout);
+        return WEIR_EXIT_DONE;
+    }
+    const struct weir_verb *verb = find(asks ? argv[2] : argv[1]);
+    if (!verb) {
+        fprintf(stderr, "weir: there is no verb '%s'; `weir help` lists them\n", asks ? argv[2] : argv[1]);
+        return WEIR_EXIT_USAGE;
+    }
+    if (asks || (argc > 2 && strcmp(argv[2], "--help") == 0)) {
+        printf("weir %s %s\n\n%s\n", verb->name, verb->usage, verb->summary);
+        return WEIR_EXIT_DONE;
+    }
+    return verb->run(argc - 1, argv + 1);
+}
