@@ -1,0 +1,74 @@
+/*
+ * probe: what the BPF programs and the tracer's user space say to each other.
+ * It stands between probes/weir.bpf.c, which fills these, and tracer/probe.c, which reads them.
+ *
+ * Units: ns of CLOCK_MONOTONIC.
+ * Owns: nothing; everything lies in BPF maps.
+ * Threads: a weir_probe_thread is written by the CPU that switches its thread, one at a time; user space reads it as a seqlock.
+ * Errors: what could not be handed over is counted in weir_probe_counts, never silently dropped.
+ */
+#ifndef WEIR_PROBES_PROBE_H
+#define WEIR_PROBES_PROBE_H
+
+#include "probes/contract.h"
+
+#define WEIR_PROBE_OUTSIDE WEIR_THREAD_SLOTS /* the "slot" of threads of the process that have none */
+#define WEIR_PROBE_FRAMES 32
+
+/* Cookies of the probed points. */
+enum weir_probe_point { WEIR_POINT_THREAD_START = 1, WEIR_POINT_ITEMS_FLUSH, WEIR_POINT_ASK };
+
+enum weir_probe_state { WEIR_PROBE_UNKNOWN, WEIR_PROBE_RUNNING, WEIR_PROBE_OFF, WEIR_PROBE_EXITED };
+
+/* What an off-CPU thread waits for: enum weir_wait, or that it could run. */
+#define WEIR_PROBE_RUNNABLE WEIR_WAIT_KINDS
+#define WEIR_PROBE_OFF_KINDS (WEIR_WAIT_KINDS + 1)
+
+/* One thread slot's accounting. The sums hold what had ended at `since_ns`; since then the thread is in `state`. */
+struct weir_probe_thread {
+    weir_u32 sequence; /* odd while being written */
+    weir_u32 state;    /* enum weir_probe_state */
+    weir_u32 exec_known;
+    weir_u32 off_kind;
+    weir_u32 off_object;
+    weir_u32 off_tag;
+    weir_u64 since_ns;
+    weir_u64 waking_ns; /* latest wakeup while off; written by the waker's CPU */
+    weir_u64 exec_ns;   /* the kernel's sum_exec_runtime when it was last read */
+    weir_u64 on_cpu_ns;
+    weir_u64 off_ns[WEIR_PROBE_OFF_KINDS];
+    weir_u64 switches;  /* that took it off a CPU */
+    weir_u64 padding[8];
+};
+
+/* One CPU sample. */
+struct weir_probe_sample {
+    weir_u32 slot; /* or WEIR_PROBE_OUTSIDE */
+    weir_u32 tag;
+    weir_u64 time_ns;
+    weir_u32 frame_count;
+    weir_u32 reserved;
+    weir_u64 frames[WEIR_PROBE_FRAMES]; /* user addresses, innermost first */
+};
+
+/* One hand-over of a thread's item log: its header and the first `count` records, as they lie in the target. */
+struct weir_probe_flush {
+    weir_u32 slot;
+    weir_u32 generation;
+    weir_u32 count;
+    weir_u32 reserved;
+    struct weir_contract_log log; /* cut short behind the last record handed over */
+};
+
+/* Counted since the programs were loaded. */
+struct weir_probe_counts {
+    weir_u64 samples_lost;    /* no room in the ring buffer */
+    weir_u64 flushes;
+    weir_u64 records_lost;    /* no room, or not readable */
+    weir_u64 fires;           /* of the sampler, on all CPUs */
+    weir_u64 reads_failed;    /* a thread's tag was not readable */
+    weir_u64 hostile;         /* arguments that the contract does not allow */
+    weir_u64 thread_starts;
+};
+
+#endif
