@@ -89,6 +89,7 @@ struct {
 /* Off-CPU time of [slot][tag], exact mode; resized before load. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
     __uint(max_entries, 1);
     __type(key, weir_u32);
     __type(value, weir_u64);
@@ -97,6 +98,7 @@ struct {
 /* Wakeup delays of [queue][bucket]; resized before load. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
     __uint(max_entries, 1);
     __type(key, weir_u32);
     __type(value, weir_u64);
