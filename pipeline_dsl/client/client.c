@@ -231,11 +231,13 @@ static bool match(struct weir_client *client, const uint8_t *payload, size_t siz
         return true;
     }
     struct weir_message reply;
-    bool good = weir_message_decode(&reply, &client->arena, payload, size, NULL) == 0;
-    if (good)
+    int rc = weir_message_decode(&reply, &client->arena, payload, size, NULL);
+    if (rc == 0)
         report(client, reply.has_ok && reply.ok ? WEIR_CLIENT_ACKED : WEIR_CLIENT_REFUSED, &reply);
+    else if (rc == -ENOMEM)
+        report(client, WEIR_CLIENT_BAD_REPLY, NULL); /* too large for us, yet whole: the next one still matches */
     weir_arena_reset(&client->arena);
-    return good;
+    return rc != -EBADMSG;
 }
 
 /* Cuts and matches what lies in the buffer. False when the connection ended over it. `*need`: bytes the next reply takes. */

@@ -32,7 +32,8 @@ enum weir_client_result {
     WEIR_CLIENT_REFUSED,    /* a reply that is not ok; its text is in the outcome */
     WEIR_CLIENT_CLOSED,     /* the server closed the connection */
     WEIR_CLIENT_RESET,      /* the connection was reset */
-    WEIR_CLIENT_BAD_REPLY,  /* what came is no reply: nothing that follows on this connection can be matched */
+    WEIR_CLIENT_BAD_REPLY,  /* what came is no reply, so that nothing after it can be matched and the connection ends; or one that
+                               is too large to decode */
     WEIR_CLIENT_UNANSWERED, /* the caller closed the client first */
     WEIR_CLIENT_BROKEN,     /* any other error of the connection */
     WEIR_CLIENT_RESULTS

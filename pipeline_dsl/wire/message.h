@@ -53,11 +53,14 @@ struct weir_message {
     void *raw; /* the codec's own tree, in the same arena; only the size estimators look at it */
 };
 
-/* Decodes one message (without its frame header) into `arena`. */
+/* Decodes one message (without its frame header) into `arena`. Attributes named host, service, state or description overwrite
+ * those fields; attributes named tags, time, ttl or metric are left out; of two with one name the last counts. Bytes are kept
+ * as they came. `*message` is untouched on failure. */
 int weir_message_decode(struct weir_message *message, struct weir_arena *arena, const void *data, size_t size,
                         struct weir_error *error);
 
-/* Appends the encoded message, without a frame header / with its 4-byte big-endian length in front. */
+/* Appends the encoded message, without a frame header / with its 4-byte big-endian length in front. What is no UTF-8 goes out
+ * with U+FFFD in its place. Several metric fields may go out for one metric, all with the same number; a FLOAT goes alone. */
 int weir_message_encode(const struct weir_message *message, struct weir_buffer *out, struct weir_error *error);
 int weir_message_encode_framed(const struct weir_message *message, struct weir_buffer *out, struct weir_error *error);
 
