@@ -16,7 +16,7 @@
 
 #include "base/profile.h"
 
-#define SAMPLE_MOST 128u
+#define SAMPLE_MOST 256u
 
 struct sample {
     struct weir_profile *profile;
@@ -102,6 +102,7 @@ static inline uint32_t sample_stage(struct sample *sample, enum weir_verb_kind v
     topology->stages[index] = (struct weir_topology_stage){
         .name = name, .full_name = sample_text(profile, home->name, ".", name), .verb = verb, .pipeline = pipeline, .pool = pool,
         .finish_pool = verb == WEIR_REPLY ? to : pool, .queue = WEIR_NONE, .target = WEIR_NONE,
+        .max_bytes = verb == WEIR_FRAME ? 16u << 20 : 0,
     };
     if (verb == WEIR_LISTEN) {
         topology->stages[index].address = "127.0.0.1:5555";
@@ -118,11 +119,11 @@ static inline uint32_t sample_stage(struct sample *sample, enum weir_verb_kind v
     return index;
 }
 
-/* Values around `median`, one in a hundred of them ten times as large. */
-static inline void sample_histogram(struct weir_histogram *histogram, double median, uint64_t count)
+/* Values around `median`, one in fifty of them `tail` times as large. */
+static inline void sample_histogram(struct weir_histogram *histogram, double median, double tail, uint64_t count)
 {
     for (unsigned i = 0; i < 200; i++) {
-        double value = median * (0.6 + i / 250.0) * (i % 100 == 99 ? 10 : 1);
+        double value = median * (0.6 + i / 250.0) * (i % 50 == 49 ? tail : 1);
         weir_histogram_add(histogram, (uint64_t)value, count / 200);
     }
 }
@@ -143,7 +144,7 @@ static inline struct weir_profile_row *sample_row(struct sample *sample, uint32_
         row->items = row->stamped = sample->messages;
         row->events = profile->topology.stages[stage].verb == WEIR_LISTEN ? 0 : sample->messages * 100;
         row->service = sample_zalloc(profile, sizeof *row->service);
-        sample_histogram(row->service, 200 + row->cpu_ns / (double)sample->messages, 12000);
+        sample_histogram(row->service, 200 + row->cpu_ns / (double)sample->messages, 10, 12000);
     }
     return row;
 }
@@ -183,10 +184,10 @@ static inline void sample_flow(struct sample *sample, uint32_t stage, double dep
         .queued_bytes = (uint64_t)depth_bytes, .in_bytes = 57500000 + n * 11500 };
     queue->depth_items_mean = depth_items;
     queue->depth_bytes_mean = depth_bytes;
-    sample_histogram(&queue->depth_items, depth_items, sample->profile->duration_ns);
-    sample_histogram(&queue->depth_bytes, depth_bytes, sample->profile->duration_ns);
-    sample_histogram(&queue->wait, wait_ns, n);
-    sample_histogram(&queue->wakeup, wakeup_ns, n / 10);
+    sample_histogram(&queue->depth_items, depth_items, 3, sample->profile->duration_ns);
+    sample_histogram(&queue->depth_bytes, depth_bytes, 3, sample->profile->duration_ns);
+    sample_histogram(&queue->wait, wait_ns, 20, n);
+    sample_histogram(&queue->wakeup, wakeup_ns, 4, n / 10);
 }
 
 /* `running` and `second` are shares of the pool's thread time; the rest is idle. */
@@ -363,6 +364,98 @@ static inline struct weir_profile *sample_lossy(void)
     profile->samples_lost = 310;
     profile->records_lost = 1200;
     profile->threads_lost = 1;
+    profile->queues[0].end.rejected = 3;
+    weir_profile_verify(profile);
+    return profile;
+}
+
+/* `count` busy stages, spread over `pools` pools that hand off to each other. */
+static inline struct weir_profile *sample_long(uint32_t count, uint32_t pools)
+{
+    struct sample sample = sample_begin("long");
+    struct weir_profile *profile = sample.profile;
+    uint32_t stages[SAMPLE_MOST], made = 0;
+    for (uint32_t i = 0; i < pools; i++)
+        sample_pool(&sample, sample_text(profile, i ? "stage_" : "io", i ? (const char[]){ (char)('a' + i - 1), 0 } : "", ""), i ? 2 : 1,
+                    i == 0);
+    sample_pipeline(&sample, "tall");
+    stages[made++] = sample_stage(&sample, WEIR_LISTEN, "listen", 0, WEIR_NONE);
+    for (uint32_t i = 1; i < count; i++) {
+        uint32_t pool = i * pools / count, before = (i - 1) * pools / count;
+        if (pool != before) {
+            const char *name = weir_arena_printf(&profile->arena, "handoff%u", pool);
+            stages[made++] = sample_stage(&sample, WEIR_HANDOFF, name, before, pool);
+        }
+        stages[made++] = sample_stage(&sample, WEIR_BUSY, weir_arena_printf(&profile->arena, "busy%u", i), pool, WEIR_NONE);
+    }
+    stages[made++] = sample_stage(&sample, WEIR_REPLY, "reply", 0, pools - 1);
+    for (uint32_t i = 0; i < made; i++) {
+        bool handoff = profile->topology.stages[stages[i]].verb == WEIR_HANDOFF;
+        double share = 0.9 * 2 * (i + 1) / ((double)made * (made + 1));
+        sample_measure(&sample, stages[i], share, handoff ? share * 0.1 : -1, handoff ? share * 0.5 : -1, handoff ? share * 0.4 : -1);
+        if (profile->topology.stages[stages[i]].queue != WEIR_NONE)
+            sample_flow(&sample, stages[i], 300 * (i + 1), 2e6, 30000, 7000);
+    }
+    for (uint32_t i = 0; i < pools; i++)
+        sample_states(&sample, i, 0.5, WEIR_STATE_BACKPRESSURED, 0.2);
+    return sample_end(&sample);
+}
+
+static inline void sample_shared_pipeline(struct sample *sample, const char *name, double weight, uint32_t io, uint32_t workers)
+{
+    sample_pipeline(sample, name);
+    uint32_t first = sample_stage(sample, WEIR_LISTEN, "listen", io, WEIR_NONE);
+    sample_stage(sample, WEIR_FRAME, "frame", io, WEIR_NONE);
+    uint32_t handoff = sample_stage(sample, WEIR_HANDOFF, "handoff", io, workers);
+    sample_stage(sample, WEIR_DECODE, "decode", workers, WEIR_NONE);
+    sample_stage(sample, WEIR_INDEX, "index", workers, WEIR_NONE);
+    uint32_t reply = sample_stage(sample, WEIR_REPLY, "reply", io, workers);
+    for (uint32_t i = first; i <= reply; i++)
+        sample_measure(sample, i, weight * (i == first + 3 ? 0.5 : 0.1), i == handoff ? 0.001 : -1, i == handoff ? 0.01 : -1,
+                       i == handoff ? 0.01 : -1);
+    sample_flow(sample, handoff, 100, 5e6, 30000, 7000);
+    sample_flow(sample, reply, 3, 42, 9000, 6000);
+}
+
+/* Two pipelines on the same two pools. */
+static inline struct weir_profile *sample_shared(void)
+{
+    struct sample sample = sample_begin("shared");
+    uint32_t io = sample_pool(&sample, "io", 1, true), workers = sample_pool(&sample, "workers", 2, false);
+    sample_shared_pipeline(&sample, "riemann", 0.6, io, workers);
+    sample_shared_pipeline(&sample, "backup", 0.3, io, workers);
+    sample_states(&sample, io, 0.6, WEIR_STATE_RUNNABLE, 0.1);
+    sample_states(&sample, workers, 0.7, WEIR_STATE_LOCK, 0.1);
+    return sample_end(&sample);
+}
+
+/* Every name holds what breaks a quoting that isn't careful. */
+static inline struct weir_profile *sample_hostile(void)
+{
+    static const char *const bad[] = {
+        "quote\"d", "back\\slash\\", "<b>bold</b>", "{a|b}", "new\nline\r\ttab", "grüße 日本語", "\xff\xfe\xc3", "&amp;&lt;",
+        "\x1b[31mred\x1b[0m", "\\N\\G\\l", "]]>-->", "",
+    };
+    struct weir_profile *profile = sample_before();
+    struct weir_topology *topology = &profile->topology;
+    topology->name = "a\"b\\c<d>\n\xff";
+    profile->exe = "/tmp/\x1b]0;owned\x07\"<&>\\";
+    for (uint32_t i = 0; i < topology->pool_count; i++)
+        topology->pools[i].name = bad[i + 2];
+    for (uint32_t i = 0; i < topology->pipeline_count; i++)
+        topology->pipelines[i].name = bad[i];
+    for (uint32_t i = 0; i < topology->stage_count; i++) {
+        topology->stages[i].name = topology->stages[i].full_name = bad[i];
+        topology->stages[i].address = topology->stages[i].text = bad[i];
+    }
+    for (uint32_t i = 0; i < topology->queue_count; i++)
+        topology->queues[i].name = bad[i + 4];
+    for (uint32_t i = 0; i < profile->row_count; i++) {
+        profile->rows[i].name = bad[i % 12];
+        for (uint32_t k = 0; k < profile->rows[i].hot_count; k++)
+            profile->rows[i].hot[k].symbol = bad[(i + k) % 12];
+    }
+    topology->ways[0].name = bad[5];
     profile->queues[0].end.rejected = 3;
     weir_profile_verify(profile);
     return profile;

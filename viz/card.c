@@ -1,0 +1,483 @@
+/*
+ * DESIGN: a card is one HTML table of two columns, label and value. All widths that matter are fixed, so that text which comes out
+ * a little wider in another renderer is not clipped: a bar of WIDTH points sets the card's least width, and texts that a target
+ * chooses are cut in the middle, where names differ least.
+ */
+#include "viz/card.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "viz/escape.h"
+#include "viz/figure.h"
+#include "viz/heat.h"
+#include "viz/view.h"
+
+#define WIDTH 212         /* of the bar in a stage's card */
+#define QUEUE_WIDTH 272   /* and in a queue's */
+#define BAR_HEIGHT 5
+#define NAME_COLUMNS 30u
+#define SMALL_COLUMNS 38u
+#define SYMBOL_COLUMNS 28u
+#define HOT_LEAST 0.05
+#define HOT_MOST 3u
+#define TITLE_COLUMNS 78u
+
+static void put(const struct weir_card *card, const char *text)
+{
+    weir_buffer_puts(card->out, text);
+}
+
+static void font(const struct weir_card *card, int points, const char *color)
+{
+    weir_buffer_printf(card->out, "<FONT POINT-SIZE=\"%d\" COLOR=\"%s\">", points, color);
+}
+
+/* A bar whose first `share` is filled. */
+static void bar(const struct weir_card *card, double share, int whole, const char *filled, const char *track)
+{
+    int width = isfinite(share) ? (int)lrint(share * whole) : 0;
+    if (share > 0 && width == 0)
+        width = 1;
+    if (width > whole)
+        width = whole;
+    weir_buffer_printf(card->out, "<TR><TD COLSPAN=\"2\"><TABLE ALIGN=\"LEFT\" BORDER=\"0\" CELLBORDER=\"0\" "
+                       "CELLSPACING=\"0\" CELLPADDING=\"0\" FIXEDSIZE=\"TRUE\" WIDTH=\"%d\" HEIGHT=\"%d\"><TR>", whole, BAR_HEIGHT);
+    const char *const colors[] = { filled, track };
+    const int widths[] = { width, whole - width };
+    for (int i = 0; i < 2; i++)
+        if (widths[i])
+            weir_buffer_printf(card->out, "<TD FIXEDSIZE=\"TRUE\" WIDTH=\"%d\" HEIGHT=\"%d\" BGCOLOR=\"%s\"></TD>", widths[i],
+                               BAR_HEIGHT, colors[i]);
+    put(card, "</TR></TABLE></TD></TR>");
+}
+
+/* Graphviz takes no empty text between tags. */
+static void small(const struct weir_card *card, const char *text, const char *ink)
+{
+    if (!*text)
+        return;
+    font(card, 9, ink);
+    weir_escape_html(card->out, text, SMALL_COLUMNS);
+    put(card, "</FONT>");
+}
+
+/* One small row: label left, value right. */
+static void row(const struct weir_card *card, const char *label, const char *value, const char *paper, const char *ink)
+{
+    const char *fill = paper ? paper : "transparent";
+    weir_buffer_printf(card->out, "<TR><TD ALIGN=\"LEFT\" BGCOLOR=\"%s\">", fill);
+    small(card, label, ink);
+    weir_buffer_printf(card->out, "</TD><TD ALIGN=\"RIGHT\" BGCOLOR=\"%s\">", fill);
+    small(card, value, ink);
+    put(card, "</TD></TR>");
+}
+
+static void wide_row(const struct weir_card *card, const char *text, const char *ink)
+{
+    put(card, "<TR><TD ALIGN=\"LEFT\" COLSPAN=\"2\">");
+    small(card, text, ink);
+    put(card, "</TD></TR>");
+}
+
+static void head(const struct weir_card *card, const char *name, const char *value, const char *ink)
+{
+    put(card, "<TR><TD ALIGN=\"LEFT\">");
+    font(card, 13, ink);
+    put(card, "<B>");
+    weir_escape_html(card->out, *name ? name : " ", NAME_COLUMNS);
+    put(card, "</B></FONT></TD><TD ALIGN=\"RIGHT\">");
+    font(card, 13, ink);
+    weir_buffer_printf(card->out, "<B>%s</B></FONT></TD></TR>", *value ? value : " ");
+}
+
+/* The outer table has the border, and keeps the inner one off its round corners. */
+static void open_table(const struct weir_card *card, const char *line, const char *paper)
+{
+    weir_buffer_printf(card->out, "<<TABLE BORDER=\"1\" COLOR=\"%s\" CELLBORDER=\"0\" CELLSPACING=\"0\" CELLPADDING=\"6\" "
+                       "STYLE=\"ROUNDED\" BGCOLOR=\"%s\"><TR><TD>"
+                       "<TABLE BORDER=\"0\" CELLBORDER=\"0\" CELLSPACING=\"0\" CELLPADDING=\"2\">", line, paper);
+}
+
+static void close_table(const struct weir_card *card)
+{
+    put(card, "</TABLE></TD></TR></TABLE>>");
+}
+
+/* --- stage ------------------------------------------------------------------------------------------------------------------ */
+
+/* What the file says about a stage, in a few words. */
+static void words(const struct weir_topology *topology, const struct weir_topology_stage *stage, struct weir_buffer *out)
+{
+    static const char *const transports[] = { "tcp", "udp", "unix" };
+    static const char *const framings[] = { "length32", "lines" };
+    static const char *const codecs[] = { "riemann", "graphite" };
+    if (strcmp(stage->name, weir_verb_name(stage->verb)) != 0)
+        weir_buffer_printf(out, "%s ", weir_verb_name(stage->verb));
+    switch (stage->verb) {
+    case WEIR_LISTEN:
+        weir_buffer_printf(out, "%s %s", transports[stage->transport], stage->address ? stage->address : "");
+        break;
+    case WEIR_FRAME:
+        weir_buffer_printf(out, "%s, at most %s", framings[stage->framing], weir_figure_bytes((double)stage->max_bytes).text);
+        break;
+    case WEIR_DECODE:
+    case WEIR_ENCODE: weir_buffer_puts(out, codecs[stage->codec]); break;
+    case WEIR_BUSY:
+        weir_buffer_puts(out, weir_figure_ns((double)stage->cpu_ns).text);
+        if (stage->pause_ns)
+            weir_buffer_printf(out, ", pause %s", weir_figure_ns((double)stage->pause_ns).text);
+        break;
+    case WEIR_BATCH:
+        weir_buffer_printf(out, "%s events within %s", weir_figure_count(stage->limit).text,
+                           weir_figure_ns((double)stage->within_ns).text);
+        break;
+    case WEIR_FILTER: weir_buffer_puts(out, stage->text ? stage->text : ""); break;
+    case WEIR_CALL: weir_buffer_printf(out, "%s()", stage->symbol ? stage->symbol : ""); break;
+    case WEIR_FORWARD: weir_buffer_printf(out, "to %s", stage->address ? stage->address : ""); break;
+    case WEIR_STORE: weir_buffer_printf(out, "in table %s", stage->symbol ? stage->symbol : ""); break;
+    case WEIR_TEE:
+    case WEIR_THEN:
+        if (stage->target < topology->pipeline_count)
+            weir_buffer_printf(out, "to %s", topology->pipelines[stage->target].name);
+        break;
+    default: break;
+    }
+}
+
+static void listen_row(const struct weir_card *card, const struct weir_topology_stage *stage, const char *ink)
+{
+    uint32_t way = card->topology->pipelines[stage->pipeline].way;
+    if (stage->verb != WEIR_LISTEN || way == WEIR_NONE)
+        return;
+    const struct weir_profile_way_count *end = &card->profile->ways[way].end;
+    char text[96];
+    snprintf(text, sizeof text, "%s connection%s", weir_figure_count(end->connections).text, end->connections == 1 ? "" : "s");
+    row(card, text, "", NULL, ink);
+}
+
+/* CPU for each item, and how long an item is in the stage. Times below the cost of a stamp are not the target's. */
+static void cost_row(const struct weir_card *card, const struct weir_profile_row *measured, const char *ink)
+{
+    double cost = weir_view_ns_per_item(card->profile, measured), late = weir_view_quantile(measured->service, 0.99);
+    char left[64] = "", right[64] = "";
+    if (isfinite(cost))
+        snprintf(left, sizeof left, "%s an item", weir_figure_ns(cost).text);
+    if (isfinite(late))
+        snprintf(right, sizeof right, "p99 %s%s", late < card->profile->probe_floor_ns ? "≤ " : "",
+                 weir_figure_ns(fmax(late, card->profile->probe_floor_ns)).text);
+    if (*left || *right)
+        row(card, left, right, NULL, ink);
+}
+
+static void hot_rows(const struct weir_card *card, const struct weir_profile_row *measured, const char *ink)
+{
+    for (uint32_t i = 0; i < measured->hot_count && i < HOT_MOST; i++) {
+        const struct weir_profile_hot *hot = &measured->hot[i];
+        if (hot->share < HOT_LEAST)
+            break;
+        put(card, "<TR><TD ALIGN=\"LEFT\">");
+        weir_buffer_printf(card->out, "<FONT POINT-SIZE=\"9\" FACE=\"DejaVu Sans Mono\" COLOR=\"%s\">", ink);
+        weir_escape_html(card->out, hot->symbol, SYMBOL_COLUMNS);
+        put(card, "</FONT></TD><TD ALIGN=\"RIGHT\">");
+        font(card, 9, ink);
+        weir_buffer_printf(card->out, "%s</FONT></TD></TR>", weir_figure_percent(hot->share).text);
+    }
+}
+
+void weir_card_stage(const struct weir_card *card, uint32_t index)
+{
+    const struct weir_topology_stage *stage = &card->topology->stages[index];
+    const struct weir_profile_row *measured = card->profile ? weir_view_row(card->profile, index, WEIR_PART_NONE) : NULL;
+    double share = card->profile ? weir_view_share(card->profile, measured) : NAN;
+    const struct weir_heat *heat = weir_heat_of(share);
+    struct weir_buffer text = WEIR_BUFFER_INIT;
+    open_table(card, WEIR_HEAT_LINE, heat->paper);
+    head(card, card->topology->pipeline_count > 1 ? stage->full_name : stage->name,
+         card->profile ? weir_figure_percent(share).text : "", heat->ink);
+    bar(card, card->profile ? share : 0, WIDTH, heat->bar, card->profile ? heat->track : heat->paper);
+    words(card->topology, stage, &text);
+    if (text.length && !card->compact)
+        wide_row(card, text.data, heat->faint);
+    if (card->profile && !card->compact)
+        listen_row(card, stage, heat->ink);
+    if (measured && !weir_view_empty(card->profile)) {
+        cost_row(card, measured, heat->ink);
+        hot_rows(card, measured, heat->ink);
+    }
+    close_table(card);
+    weir_buffer_release(&text);
+}
+
+/* --- queue ------------------------------------------------------------------------------------------------------------------ */
+
+static void part_row(const struct weir_card *card, uint32_t stage, enum weir_part part, const char *label)
+{
+    const struct weir_profile_row *measured = weir_view_row(card->profile, stage, part);
+    if (!measured)
+        return;
+    double share = weir_view_share(card->profile, measured);
+    const struct weir_heat *heat = weir_heat_of(share);
+    bool hot = share >= weir_heat_step(1)->least;
+    row(card, label, weir_figure_percent(share).text, hot ? heat->paper : NULL, hot ? heat->ink : WEIR_HEAT_INK);
+}
+
+static void pair_row(const struct weir_card *card, const char *label, struct weir_figure a, struct weir_figure b)
+{
+    char text[80];
+    snprintf(text, sizeof text, "%s · %s", a.text, b.text);
+    row(card, label, text, NULL, WEIR_HEAT_INK);
+}
+
+static void depth_rows(const struct weir_card *card, uint32_t index)
+{
+    const struct weir_profile_queue *queue = &card->profile->queues[index];
+    char text[128];
+    if (!queue->depth_items.count && !queue->depth_bytes.count) {
+        row(card, "depth", "–", NULL, WEIR_HEAT_INK);
+        return;
+    }
+    snprintf(text, sizeof text, "%s · %s of %s", weir_figure_number(queue->depth_items_mean).text,
+             weir_figure_number(weir_view_max(&queue->depth_items)).text, weir_figure_number(weir_view_limit_items(card->profile, index)).text);
+    row(card, "items mean · max", text, NULL, WEIR_HEAT_INK);
+    snprintf(text, sizeof text, "%s · %s of %s", weir_figure_bytes(queue->depth_bytes_mean).text,
+             weir_figure_bytes(weir_view_max(&queue->depth_bytes)).text, weir_figure_bytes(weir_view_limit_bytes(card->profile, index)).text);
+    row(card, "bytes mean · max", text, NULL, WEIR_HEAT_INK);
+}
+
+static void refusal_row(const struct weir_card *card, const struct weir_profile_queue *queue)
+{
+    uint64_t refused = queue->end.dropped - queue->begin.dropped + queue->end.rejected - queue->begin.rejected;
+    char text[64];
+    if (queue->end.dropped + queue->end.rejected < queue->begin.dropped + queue->begin.rejected || !refused)
+        return;
+    snprintf(text, sizeof text, "%s", weir_figure_rate(weir_view_per_s(card->profile, refused)).text);
+    row(card, "refused", text, WEIR_HEAT_INK, "#ffffff");
+}
+
+static void queue_measured(const struct weir_card *card, uint32_t index)
+{
+    const struct weir_topology_queue *shape = &card->topology->queues[index];
+    const struct weir_profile_queue *queue = &card->profile->queues[index];
+    const struct weir_profile_row *whole = weir_view_row(card->profile, shape->stage, WEIR_PART_NONE);
+    const struct weir_profile_row *size = weir_view_row(card->profile, shape->stage, WEIR_PART_SIZE);
+    char label[64];
+    if (shape->kind == WEIR_QUEUE_HANDOFF) {
+        snprintf(label, sizeof label, "size (%s)", weir_sized_name(shape->sized));
+        part_row(card, shape->stage, WEIR_PART_SIZE, label);
+    }
+    /* A hot handoff is mostly one that sizes. */
+    bool sizes = whole && size && size->share > 0.6 * whole->share && !weir_view_empty(card->profile);
+    if (sizes)
+        hot_rows(card, whole, WEIR_HEAT_INK);
+    part_row(card, shape->stage, WEIR_PART_PUSH, "push");
+    pair_row(card, "wait p50 · p99", weir_figure_ns(weir_view_quantile(&queue->wait, 0.5)),
+             weir_figure_ns(weir_view_quantile(&queue->wait, 0.99)));
+    pair_row(card, "wakeup p50 · p99", weir_figure_ns(weir_view_quantile(&queue->wakeup, 0.5)),
+             weir_figure_ns(weir_view_quantile(&queue->wakeup, 0.99)));
+    part_row(card, shape->stage, WEIR_PART_POP, "pop");
+    depth_rows(card, index);
+    refusal_row(card, queue);
+    if (shape->kind == WEIR_QUEUE_HANDOFF && whole && !sizes && !weir_view_empty(card->profile))
+        hot_rows(card, whole, WEIR_HEAT_INK);
+}
+
+static void queue_structure(const struct weir_card *card, const struct weir_topology_queue *shape)
+{
+    char text[96];
+    if (shape->kind == WEIR_QUEUE_HANDOFF) {
+        row(card, "sized by", weir_sized_name(shape->sized), NULL, WEIR_HEAT_INK);
+        row(card, "when full", weir_full_name(shape->full), NULL, WEIR_HEAT_INK);
+    }
+    snprintf(text, sizeof text, "%s, %s items", weir_figure_bytes((double)shape->limit_bytes).text,
+             weir_figure_count(shape->limit_items).text);
+    row(card, shape->kind == WEIR_QUEUE_REPLY ? "limit each connection" : "limit", text, NULL, WEIR_HEAT_INK);
+}
+
+void weir_card_queue(const struct weir_card *card, uint32_t index)
+{
+    const struct weir_topology_queue *shape = &card->topology->queues[index];
+    const struct weir_topology_stage *stage = &card->topology->stages[shape->stage];
+    const struct weir_profile_row *measured = card->profile ? weir_view_row(card->profile, shape->stage, WEIR_PART_NONE) : NULL;
+    struct weir_buffer name = WEIR_BUFFER_INIT;
+    bool handoff = shape->kind == WEIR_QUEUE_HANDOFF;
+    weir_buffer_puts(&name, card->topology->pipeline_count > 1 ? stage->full_name : stage->name);
+    if (!handoff)
+        weir_buffer_puts(&name, " ring");
+    if (shape->to_pool != WEIR_NONE)
+        weir_buffer_printf(&name, " → %s", card->topology->pools[shape->to_pool].name);
+    open_table(card, WEIR_HEAT_QUEUE, "#ffffff");
+    head(card, weir_buffer_text(&name), card->profile && handoff ? weir_figure_percent(weir_view_share(card->profile, measured)).text : "",
+         WEIR_HEAT_INK);
+    double fill = card->profile ? weir_view_fill(card->profile, index) : 0;
+    bar(card, fill, card->profile ? QUEUE_WIDTH : WIDTH, WEIR_HEAT_QUEUE, WEIR_HEAT_TRACK);
+    if (card->profile) {
+        char text[64];
+        snprintf(text, sizeof text, "%s full on average", weir_figure_percent(fill).text);
+        row(card, text, "", NULL, WEIR_HEAT_QUEUE);
+        queue_measured(card, index);
+    } else {
+        queue_structure(card, shape);
+    }
+    close_table(card);
+    weir_buffer_release(&name);
+}
+
+/* --- pool ------------------------------------------------------------------------------------------------------------------- */
+
+/* Dark is work, light is rest; the words below stand in the same order. */
+static const struct {
+    enum weir_state state;
+    const char *color;
+} states[] = {
+    { WEIR_STATE_RUNNING, "#35302c" },  { WEIR_STATE_RUNNABLE, "#6d655e" },      { WEIR_STATE_LOCK, "#877e76" },
+    { WEIR_STATE_STARVED, "#9d948c" },  { WEIR_STATE_BACKPRESSURED, "#b3aba3" }, { WEIR_STATE_IO, "#c6bfb8" },
+    { WEIR_STATE_OTHER, "#d8d2cc" },    { WEIR_STATE_IDLE, "#efebe7" },
+};
+#define STATES (sizeof states / sizeof *states)
+
+static void state_bar(const struct weir_card *card, uint32_t pool)
+{
+    int left = WIDTH;
+    weir_buffer_printf(card->out, "<TR><TD><TABLE ALIGN=\"LEFT\" BORDER=\"0\" CELLBORDER=\"0\" CELLSPACING=\"0\" "
+                       "CELLPADDING=\"0\" FIXEDSIZE=\"TRUE\" WIDTH=\"%d\" HEIGHT=\"%d\"><TR>", WIDTH, BAR_HEIGHT);
+    for (size_t i = 0; i < STATES && left > 0; i++) {
+        double share = weir_view_state(card->profile, pool, states[i].state);
+        int width = i + 1 == STATES ? left : isfinite(share) ? (int)lrint(share * WIDTH) : 0;
+        width = width > left ? left : width;
+        if (width > 0)
+            weir_buffer_printf(card->out, "<TD FIXEDSIZE=\"TRUE\" WIDTH=\"%d\" HEIGHT=\"%d\" BGCOLOR=\"%s\"></TD>", width, BAR_HEIGHT,
+                               states[i].color);
+        left -= width > 0 ? width : 0;
+    }
+    put(card, "</TR></TABLE></TD></TR>");
+}
+
+static void state_words(const struct weir_card *card, uint32_t pool)
+{
+    unsigned shown = 0;
+    put(card, "<TR><TD ALIGN=\"LEFT\">");
+    font(card, 9, WEIR_HEAT_FAINT);
+    for (size_t i = 0; i < STATES; i++) {
+        double share = weir_view_state(card->profile, pool, states[i].state);
+        if (!(share >= 0.005))
+            continue;
+        put(card, !shown ? "" : shown % 3 ? " · " : "<BR ALIGN=\"LEFT\"/>");
+        weir_buffer_printf(card->out, "%s %s", weir_state_name(states[i].state), weir_figure_whole_percent(share).text);
+        shown++;
+    }
+    put(card, shown ? "<BR ALIGN=\"LEFT\"/></FONT></TD></TR>" : "no thread seen</FONT></TD></TR>");
+}
+
+void weir_card_pool(const struct weir_card *card, uint32_t pool)
+{
+    const struct weir_topology_pool *shape = &card->topology->pools[pool];
+    uint32_t threads = card->profile && card->profile->pools[pool].threads ? card->profile->pools[pool].threads : shape->threads;
+    put(card, "<<TABLE BORDER=\"0\" CELLSPACING=\"0\" CELLPADDING=\"1\"><TR><TD ALIGN=\"LEFT\">");
+    font(card, 12, WEIR_HEAT_INK);
+    put(card, "pool <B>");
+    weir_escape_html(card->out, shape->name, NAME_COLUMNS);
+    weir_buffer_printf(card->out, "</B> · %u thread%s</FONT></TD></TR>", threads, threads == 1 ? "" : "s");
+    if (card->profile) {
+        state_bar(card, pool);
+        state_words(card, pool);
+    }
+    put(card, "</TABLE>>");
+}
+
+/* --- title ------------------------------------------------------------------------------------------------------------------ */
+
+/* Breaks at blanks, so that a long sentence doesn't make the picture wide. */
+static void wrapped(const struct weir_card *card, const char *text)
+{
+    while (*text) {
+        size_t size = strlen(text), cut = size;
+        if (weir_escape_columns(text, size) > TITLE_COLUMNS) {
+            for (cut = TITLE_COLUMNS; cut > 0 && text[cut] != ' '; cut--)
+                ;
+            cut = cut ? cut : size;
+        }
+        char line[1024];
+        snprintf(line, sizeof line, "%.*s", (int)(cut < sizeof line ? cut : sizeof line - 1), text);
+        weir_escape_html(card->out, line, WEIR_ESCAPE_ANY);
+        text += cut;
+        while (*text == ' ')
+            text++;
+        if (*text)
+            put(card, "<BR ALIGN=\"LEFT\"/>");
+    }
+    put(card, "<BR ALIGN=\"LEFT\"/>");
+}
+
+static void legend(const struct weir_card *card)
+{
+    put(card, "<TR><TD ALIGN=\"LEFT\"><TABLE BORDER=\"0\" CELLBORDER=\"0\" CELLSPACING=\"1\" CELLPADDING=\"2\"><TR><TD>");
+    font(card, 9, WEIR_HEAT_FAINT);
+    put(card, "share of CPU </FONT></TD>");
+    for (unsigned i = 0; i < WEIR_HEAT_STEPS; i++) {
+        const struct weir_heat *heat = weir_heat_step(i);
+        weir_buffer_printf(card->out, "<TD WIDTH=\"44\" BGCOLOR=\"%s\">", heat->paper);
+        font(card, 9, heat->ink);
+        if (i == 0)
+            put(card, "&lt; 1 %</FONT></TD>");
+        else
+            weir_buffer_printf(card->out, "≥ %.0f %%</FONT></TD>", heat->least * 100);
+    }
+    put(card, "</TR></TABLE></TD></TR>");
+}
+
+static void measured_lines(const struct weir_card *card)
+{
+    const struct weir_profile *profile = card->profile;
+    struct weir_buffer text = WEIR_BUFFER_INIT;
+    const char *exe = profile->exe ? strrchr(profile->exe, '/') : NULL;
+    exe = exe ? exe + 1 : profile->exe ? profile->exe : "";
+    weir_buffer_printf(&text, "%s · %s, pid %u · %s %s · ", card->topology->name, exe, profile->pid,
+                       weir_figure_ns((double)profile->duration_ns).text, profile->mode == WEIR_MODE_EXACT ? "exact" : "light");
+    weir_buffer_printf(&text, "%s samples, %s lost", weir_figure_count(profile->samples_kept).text,
+                       weir_figure_count(profile->samples_lost).text);
+    double cpus = profile->duration_ns ? (double)profile->cpu_ns / (double)profile->duration_ns : NAN;
+    if (isfinite(cpus))
+        weir_buffer_printf(&text, " · %.2f of %u CPUs", cpus, profile->cpus);
+    put(card, "<TR><TD ALIGN=\"LEFT\">");
+    font(card, 10, WEIR_HEAT_FAINT);
+    weir_escape_html(card->out, weir_buffer_text(&text), 110);
+    put(card, "</FONT></TD></TR>");
+    weir_buffer_clear(&text);
+    weir_view_losses(profile, &text);
+    if (text.length) {
+        put(card, "<TR><TD ALIGN=\"LEFT\" BGCOLOR=\"" WEIR_HEAT_INK "\" CELLPADDING=\"4\">");
+        font(card, 11, "#ffffff");
+        put(card, "<B>Lossy profile: ");
+        weir_escape_html(card->out, text.data, 110);
+        put(card, ". Its figures may be wrong.</B></FONT></TD></TR>");
+    }
+    weir_buffer_release(&text);
+    legend(card);
+}
+
+void weir_card_title(const struct weir_card *card)
+{
+    struct weir_buffer text = WEIR_BUFFER_INIT;
+    const struct weir_topology *topology = card->topology;
+    put(card, "<<TABLE BORDER=\"0\" CELLSPACING=\"0\" CELLPADDING=\"2\"><TR><TD ALIGN=\"LEFT\">");
+    font(card, 16, WEIR_HEAT_INK);
+    put(card, "<B>");
+    if (card->profile)
+        weir_view_headline(card->profile, card->verdict, &text);
+    else
+        weir_buffer_puts(&text, topology->name ? topology->name : "");
+    wrapped(card, weir_buffer_text(&text));
+    put(card, "</B></FONT></TD></TR>");
+    if (card->profile) {
+        measured_lines(card);
+    } else {
+        put(card, "<TR><TD ALIGN=\"LEFT\">");
+        font(card, 10, WEIR_HEAT_FAINT);
+        weir_buffer_printf(card->out, "%u stages, %u pools, %u queues; nothing is measured here</FONT></TD></TR>", topology->stage_count,
+                           topology->pool_count, topology->queue_count);
+    }
+    put(card, "</TABLE>>");
+    weir_buffer_release(&text);
+}

@@ -1,0 +1,175 @@
+#include "viz/view.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "viz/figure.h"
+
+bool weir_view_empty(const struct weir_profile *profile)
+{
+    return !profile->cpu_ns || !profile->row_count || !profile->duration_ns ||
+           (profile->mode == WEIR_MODE_LIGHT && !profile->samples_kept);
+}
+
+const struct weir_profile_row *weir_view_row(const struct weir_profile *profile, uint32_t stage, enum weir_part part)
+{
+    for (uint32_t i = 0; i < profile->row_count; i++) {
+        const struct weir_profile_row *row = &profile->rows[i];
+        if (row->stage == stage && row->part == part && row->way == WEIR_NONE)
+            return row;
+    }
+    /* A stage that only one way in reaches may carry that way in its row. */
+    for (uint32_t i = 0; i < profile->row_count; i++) {
+        const struct weir_profile_row *row = &profile->rows[i];
+        if (row->stage == stage && row->part == part)
+            return row;
+    }
+    return NULL;
+}
+
+const struct weir_profile_edge *weir_view_edge(const struct weir_profile *profile, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = 0; i < profile->edge_count; i++)
+        if (profile->edges[i].from == from && profile->edges[i].to == to)
+            return &profile->edges[i];
+    return NULL;
+}
+
+double weir_view_share(const struct weir_profile *profile, const struct weir_profile_row *row)
+{
+    return !row || weir_view_empty(profile) ? NAN : row->share;
+}
+
+double weir_view_per_s(const struct weir_profile *profile, uint64_t count)
+{
+    return profile->duration_ns ? (double)count * 1e9 / (double)profile->duration_ns : NAN;
+}
+
+double weir_view_items_per_s(const struct weir_profile *profile, const struct weir_profile_row *row)
+{
+    return row->stage == WEIR_NONE || row->part != WEIR_PART_NONE ? NAN : weir_view_per_s(profile, row->items);
+}
+
+/* The row that counts items: a part counts none by itself. */
+static const struct weir_profile_row *counting_row(const struct weir_profile *profile, const struct weir_profile_row *row)
+{
+    while (row->part != WEIR_PART_NONE && row->part_of != WEIR_NONE)
+        row = &profile->rows[row->part_of];
+    return row;
+}
+
+double weir_view_ns_per_item(const struct weir_profile *profile, const struct weir_profile_row *row)
+{
+    uint64_t items = counting_row(profile, row)->items;
+    return items && row->stage != WEIR_NONE && !weir_view_empty(profile) ? row->cpu_ns / (double)items : NAN;
+}
+
+double weir_view_ns_per_event(const struct weir_profile *profile, const struct weir_profile_row *row)
+{
+    uint64_t events = counting_row(profile, row)->events;
+    return events && row->stage != WEIR_NONE && !weir_view_empty(profile) ? row->cpu_ns / (double)events : NAN;
+}
+
+double weir_view_quantile(const struct weir_histogram *histogram, double q)
+{
+    return histogram && histogram->count ? (double)weir_histogram_quantile(histogram, q) : NAN;
+}
+
+double weir_view_max(const struct weir_histogram *histogram)
+{
+    return histogram && histogram->count ? (double)histogram->max : NAN;
+}
+
+/* How many of the limit there are: a reply ring has one for each connection. */
+static double limits(const struct weir_profile *profile, const struct weir_topology_queue *queue)
+{
+    if (queue->kind != WEIR_QUEUE_REPLY)
+        return 1;
+    uint32_t way = profile->topology.pipelines[profile->topology.stages[queue->stage].pipeline].way;
+    uint64_t connections = 0;
+    for (uint32_t i = 0; i < profile->topology.way_count; i++)
+        if (way == WEIR_NONE || way == i)
+            connections += profile->ways[i].end.connections;
+    return connections ? (double)connections : 1;
+}
+
+double weir_view_limit_items(const struct weir_profile *profile, uint32_t queue)
+{
+    const struct weir_topology_queue *shape = &profile->topology.queues[queue];
+    return shape->limit_items ? (double)shape->limit_items * limits(profile, shape) : NAN;
+}
+
+double weir_view_limit_bytes(const struct weir_profile *profile, uint32_t queue)
+{
+    const struct weir_topology_queue *shape = &profile->topology.queues[queue];
+    return shape->limit_bytes ? (double)shape->limit_bytes * limits(profile, shape) : NAN;
+}
+
+double weir_view_fill(const struct weir_profile *profile, uint32_t queue)
+{
+    const struct weir_profile_queue *measured = &profile->queues[queue];
+    if (!measured->depth_items.count && !measured->depth_bytes.count)
+        return NAN;
+    double fill = fmax(measured->depth_items_mean / weir_view_limit_items(profile, queue),
+                       measured->depth_bytes_mean / weir_view_limit_bytes(profile, queue));
+    return fill > 1 ? 1 : fill;
+}
+
+double weir_view_state(const struct weir_profile *profile, uint32_t pool, enum weir_state state)
+{
+    double whole = 0;
+    for (unsigned i = 0; i < WEIR_STATE_COUNT; i++)
+        whole += profile->pools[pool].state_ns[i];
+    return whole > 0 ? profile->pools[pool].state_ns[state] / whole : NAN;
+}
+
+void weir_view_headline(const struct weir_profile *profile, const struct weir_verdict *verdict, struct weir_buffer *out)
+{
+    if (weir_view_empty(profile)) {
+        weir_buffer_puts(out, "No samples: nothing ran in this window");
+        return;
+    }
+    if (verdict && strcmp(verdict->kind, "unclear") != 0) {
+        weir_buffer_puts(out, verdict->text);
+        return;
+    }
+    const struct weir_profile_row *top = NULL;
+    for (uint32_t i = 0; i < profile->row_count; i++) {
+        const struct weir_profile_row *row = &profile->rows[i];
+        if (row->stage != WEIR_NONE && row->part_of == WEIR_NONE && (!top || row->share > top->share))
+            top = row;
+    }
+    for (unsigned part = WEIR_PART_SIZE; top && part <= WEIR_PART_POP; part++) {
+        const struct weir_profile_row *row = weir_view_row(profile, top->stage, (enum weir_part)part);
+        if (row && row->share > 0.6 * top->share) {
+            top = row;
+            break;
+        }
+    }
+    if (!top) {
+        weir_buffer_puts(out, "No stage took CPU time");
+        return;
+    }
+    weir_buffer_printf(out, "%s of CPU is ", weir_figure_whole_percent(top->share).text);
+    if (top->part == WEIR_PART_SIZE)
+        weir_buffer_printf(out, "size estimation in %s", profile->topology.stages[top->stage].full_name);
+    else
+        weir_buffer_puts(out, top->name);
+}
+
+static void part_of_sentence(struct weir_buffer *out, bool *first, uint64_t count, const char *one, const char *many)
+{
+    if (!count)
+        return;
+    weir_buffer_printf(out, "%s%s %s", *first ? "" : ", ", weir_figure_count(count).text, count == 1 ? one : many);
+    *first = false;
+}
+
+void weir_view_losses(const struct weir_profile *profile, struct weir_buffer *out)
+{
+    bool first = true;
+    part_of_sentence(out, &first, profile->samples_lost, "sample lost", "samples lost");
+    part_of_sentence(out, &first, profile->records_lost, "item record lost", "item records lost");
+    part_of_sentence(out, &first, profile->threads_lost, "thread not seen", "threads not seen");
+    part_of_sentence(out, &first, profile->violation_count, "law violated", "laws violated");
+}

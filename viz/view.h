@@ -1,0 +1,47 @@
+/*
+ * view: what every view asks of a profile: which row belongs to a stage, a rate, a cost for each item, how full a queue is.
+ * It stands between the profile and the table, the JSON and the graph, so that all of them say the same.
+ *
+ * Units: ns, bytes, items, per second; shares 0 to 1. NAN means "no data", never 0.
+ * Owns: nothing.
+ * Threads: any (reads only).
+ * Errors: none.
+ */
+#ifndef WEIR_VIZ_VIEW_H
+#define WEIR_VIZ_VIEW_H
+
+#include "base/profile.h"
+#include "base/verdict.h"
+
+/* Is there nothing to show: no CPU time, or nothing that says where it went? */
+bool weir_view_empty(const struct weir_profile *profile);
+
+/* The row of a stage (part NONE) or of a part, over all ways in; null when it has none. */
+const struct weir_profile_row *weir_view_row(const struct weir_profile *profile, uint32_t stage, enum weir_part part);
+const struct weir_profile_edge *weir_view_edge(const struct weir_profile *profile, uint32_t from, uint32_t to);
+
+double weir_view_share(const struct weir_profile *profile, const struct weir_profile_row *row);
+double weir_view_per_s(const struct weir_profile *profile, uint64_t count);
+/* Items that entered the row's stage per second; NAN for parts and for rows that are no stage. */
+double weir_view_items_per_s(const struct weir_profile *profile, const struct weir_profile_row *row);
+/* CPU time for each item or event of the row's stage (of a part: of the stage that it is part of). */
+double weir_view_ns_per_item(const struct weir_profile *profile, const struct weir_profile_row *row);
+double weir_view_ns_per_event(const struct weir_profile *profile, const struct weir_profile_row *row);
+
+/* `histogram` may be null. */
+double weir_view_quantile(const struct weir_histogram *histogram, double q);
+double weir_view_max(const struct weir_histogram *histogram);
+
+/* Mean depth over the limit, of items or of bytes, whichever is fuller. A reply ring's limit counts for each open connection. */
+double weir_view_fill(const struct weir_profile *profile, uint32_t queue);
+double weir_view_limit_items(const struct weir_profile *profile, uint32_t queue);
+double weir_view_limit_bytes(const struct weir_profile *profile, uint32_t queue);
+
+double weir_view_state(const struct weir_profile *profile, uint32_t pool, enum weir_state state);
+
+/* The sentence on top: the verdict where there is one, else where most CPU time goes. */
+void weir_view_headline(const struct weir_profile *profile, const struct weir_verdict *verdict, struct weir_buffer *out);
+/* What was lost or does not add up, in one sentence; nothing when all is well. */
+void weir_view_losses(const struct weir_profile *profile, struct weir_buffer *out);
+
+#endif
