@@ -33,4 +33,9 @@ int weir_lang_format(const char *path, struct weir_buffer *out, struct weir_diag
 int weir_lang_format_memory(const char *path, const void *data, size_t size, struct weir_buffer *out,
                             struct weir_diag_bag *diags, struct weir_error *error);
 
+/* One line of an expect block, as `weir check --expect` is given it, looked up in a topology that exists (a profile's). The
+ * result lies in `arena`. -EBADMSG as above. */
+int weir_lang_expectation(const char *text, const struct weir_topology *topology, struct weir_arena *arena,
+                          struct weir_topology_expectation *expectation, struct weir_diag_bag *diags, struct weir_error *error);
+
 #endif

@@ -1,0 +1,93 @@
+#include <arpa/inet.h>
+#include <string.h>
+#include <strings.h>
+
+#include "pipeline_dsl/lang/checker.h"
+
+#define HOST_MAX 253 /* RFC 1035 */
+
+struct address {
+    char host[HOST_MAX + 1];
+    bool numeric, loopback;
+};
+
+static bool is_host_name(const char *host)
+{
+    for (const char *at = host; *at; at++)
+        if (!((*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || (*at >= '0' && *at <= '9') || *at == '-' || *at == '.'))
+            return false;
+    return host[0] && host[0] != '-' && host[0] != '.' && strspn(host, "0123456789.") != strlen(host);
+}
+
+/* Null when `text` is an address, else what is wrong with it. */
+static const char *read_address(const char *text, size_t length, struct address *address)
+{
+    const char *colon = memrchr(text, ':', length);
+    if (!colon)
+        return "an address needs a port";
+    size_t host_length = (size_t)(colon - text), digits = length - host_length - 1;
+    unsigned port = 0;
+    for (size_t i = 1; i <= digits; i++) {
+        if (colon[i] < '0' || colon[i] > '9')
+            return "the port of an address is a number";
+        port = port * 10 + (unsigned)(colon[i] - '0');
+        if (port > 65535)
+            return "a port is between 0 and 65535";
+    }
+    if (digits == 0)
+        return "the address has no port behind its colon";
+    bool brackets = host_length >= 2 && text[0] == '[' && text[host_length - 1] == ']';
+    if (!brackets && memchr(text, ':', host_length))
+        return "an IPv6 address stands in brackets";
+    if (brackets)
+        text++, host_length -= 2;
+    if (host_length == 0)
+        return "the address has no host before its colon";
+    if (host_length > HOST_MAX)
+        return "the host of an address has at most 253 characters";
+    memcpy(address->host, text, host_length);
+    address->host[host_length] = '\0';
+    struct in_addr four;
+    struct in6_addr six;
+    if (brackets) {
+        if (inet_pton(AF_INET6, address->host, &six) != 1)
+            return "that is no IPv6 address";
+        address->loopback = IN6_IS_ADDR_LOOPBACK(&six);
+        address->numeric = true;
+    } else if (inet_pton(AF_INET, address->host, &four) == 1) {
+        address->loopback = ntohl(four.s_addr) >> 24 == 127;
+        address->numeric = true;
+    } else if (is_host_name(address->host)) {
+        address->loopback = strcasecmp(address->host, "localhost") == 0;
+    } else {
+        return strspn(address->host, "0123456789.") == host_length ? "that is no IPv4 address" : "that is no host's name";
+    }
+    return NULL;
+}
+
+void weir_check_address(struct weir_checker *checker, const struct weir_tree_stage *node, uint32_t stage)
+{
+    struct weir_span span = node->address_span;
+    const char *text = weir_checker_text(checker, span);
+    struct address address = { .loopback = false };
+    const char *wrong = read_address(text, span.length, &address);
+    if (wrong) {
+        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E018_BAD_ADDRESS, span, "%s", wrong);
+        weir_diag_hint(checker->bag, diag, "an address is written like 127.0.0.1:5555, [::1]:5555 or localhost:5555");
+        return;
+    }
+    checker->topology->stages[stage].address = weir_checker_dup(checker, span);
+    bool chosen_by_kernel = span.length > 2 && memcmp(text + span.length - 2, ":0", 2) == 0;
+    uint32_t before = chosen_by_kernel ? WEIR_NAMES_NOT_FOUND : weir_names_add(&checker->names, text, span.length, stage);
+    if (before != WEIR_NAMES_NOT_FOUND) {
+        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E034_ADDRESS_TAKEN, span, "another pipeline listens on %.*s",
+                                               (int)span.length, text);
+        weir_diag_relate(checker->bag, diag, checker->stage_nodes[before]->address_span, "here");
+        weir_diag_hint(checker->bag, diag, "choose another port");
+    }
+    if (!address.loopback) {
+        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_W107_OPEN_LISTENER, span,
+                                               "other machines can reach this listener, and its protocol has no log-in");
+        weir_diag_hint(checker->bag, diag, "listen on 127.0.0.1, unless a firewall guards the port");
+    }
+}

@@ -1,0 +1,452 @@
+/*
+ * DESIGN: an item is followed from the listener to its end. Four forms follow each other: a stream, a frame, a message, an
+ * encoded reply; each verb says which form it takes and which it leaves. A wrong form is reported once, and the walk goes on as
+ * if the missing stage were there. In a tail the form at the top is unknown, and so are the largest item and the pool.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pipeline_dsl/lang/checker.h"
+
+enum form { UNKNOWN, STREAM, FRAME, MESSAGE, ENCODED };
+
+struct flow {
+    struct weir_checker *checker;
+    uint32_t pipeline;
+    const char *name;  /* the pipeline's */
+    bool forms_matter; /* not in a pipeline with syntax errors, or with a listener or a codec that isn't built */
+    enum form form;
+    uint32_t pool;     /* whose threads run the stage; WEIR_NONE where unknown */
+    uint32_t listen, frame, decode, encode, end; /* stages so far, or WEIR_NONE */
+    uint32_t first;    /* stage */
+    uint64_t frame_max, decode_max; /* 0: unknown */
+};
+
+static const struct weir_tree_stage *node_of(const struct flow *flow, uint32_t stage)
+{
+    return flow->checker->stage_nodes[stage];
+}
+
+static struct weir_topology_stage *stage_of(const struct flow *flow, uint32_t stage)
+{
+    return &flow->checker->topology->stages[stage];
+}
+
+/* A size as people write it, for messages. */
+static const char *size_text(uint64_t bytes, char text[32])
+{
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB" };
+    unsigned unit = 0;
+    while (unit < 3 && bytes >= 1024 && bytes % 1024 == 0) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(text, 32, "%" PRIu64 "%s", bytes, units[unit]);
+    return text;
+}
+
+/* --- names of pools ---------------------------------------------------------------------------------------------------------- */
+
+static uint32_t find_pool(struct flow *flow, struct weir_span span)
+{
+    struct weir_checker *checker = flow->checker;
+    const char *name = weir_checker_text(checker, span);
+    uint32_t found = weir_names_find(&checker->names, name, span.length);
+    if (found != WEIR_NAMES_NOT_FOUND && WEIR_NAME_KIND(found) == WEIR_NAME_POOL) {
+        checker->pool_named[WEIR_NAME_INDEX(found)] = true;
+        return WEIR_NAME_INDEX(found);
+    }
+    checker->pool_unknown = true;
+    if (checker->tree->names_lost)
+        return WEIR_NONE;
+    struct weir_diag *diag;
+    if (found != WEIR_NAMES_NOT_FOUND) {
+        diag = weir_diag_add(checker->bag, WEIR_E032_NO_POOL, span, "'%.*s' is a pipeline, not a pool", (int)span.length, name);
+        weir_diag_relate(checker->bag, diag, checker->pipeline_nodes[WEIR_NAME_INDEX(found)]->name_span, "it is defined here");
+    } else {
+        diag = weir_diag_add(checker->bag, WEIR_E032_NO_POOL, span, "there is no pool '%.*s'", (int)span.length, name);
+    }
+    if (!diag)
+        return WEIR_NONE;
+    struct weir_nearest nearest = weir_nearest(name, span.length);
+    for (uint32_t i = 0; i < checker->topology->pool_count; i++)
+        weir_nearest_offer(&nearest, checker->topology->pools[i].name, strlen(checker->topology->pools[i].name));
+    if (nearest.best) {
+        uint32_t near = weir_names_find(&checker->names, nearest.best, nearest.best_length);
+        weir_diag_hint(checker->bag, diag, "did you mean `%s`?", nearest.best);
+        if (near != WEIR_NAMES_NOT_FOUND && WEIR_NAME_KIND(near) == WEIR_NAME_POOL)
+            weir_diag_relate(checker->bag, diag, checker->pool_nodes[WEIR_NAME_INDEX(near)]->name_span, "'%s' is defined here",
+                             nearest.best);
+    } else {
+        weir_diag_hint(checker->bag, diag, "define it: `pool %.*s threads 2`", (int)span.length, name);
+    }
+    return WEIR_NONE;
+}
+
+/* --- forms ------------------------------------------------------------------------------------------------------------------- */
+
+static void needs_frame(struct flow *flow, uint32_t stage)
+{
+    const struct weir_tree_stage *node = node_of(flow, stage);
+    struct weir_diag *diag = weir_diag_add(flow->checker->bag, WEIR_E044_NEEDS_FRAME, node->verb_span,
+                                           "`%s` stands on a stream that nothing has cut into messages", weir_verb_name(node->verb));
+    weir_diag_relate(flow->checker->bag, diag, node_of(flow, flow->listen)->verb_span, "the stream begins here");
+    weir_diag_hint(flow->checker->bag, diag, "add `frame length32 max 16MiB` above it");
+    flow->form = FRAME;
+}
+
+static void needs_message(struct flow *flow, uint32_t stage)
+{
+    const struct weir_tree_stage *node = node_of(flow, stage);
+    if (flow->form == ENCODED) {
+        struct weir_diag *diag = weir_diag_add(flow->checker->bag, WEIR_E046_DONE_BEFORE, node->verb_span,
+                                               "`%s` comes too late: the reply is encoded already", weir_verb_name(node->verb));
+        weir_diag_relate(flow->checker->bag, diag, node_of(flow, flow->encode)->verb_span, "here");
+        weir_diag_hint(flow->checker->bag, diag, "%s", node->verb == WEIR_ENCODE ? "remove it" : "move it above `encode`");
+        return;
+    }
+    struct weir_diag *diag = weir_diag_add(flow->checker->bag, WEIR_E045_NEEDS_DECODE, node->verb_span,
+                                           "`%s` needs a message, and nothing has decoded one", weir_verb_name(node->verb));
+    weir_diag_hint(flow->checker->bag, diag, "add `decode riemann` above it");
+    flow->form = MESSAGE;
+}
+
+/* Brings the item into a form that has at least `least`, or says what is missing. */
+static void need(struct flow *flow, uint32_t stage, enum form least)
+{
+    if (!flow->forms_matter || flow->form == UNKNOWN)
+        return;
+    if (flow->form == STREAM && least >= FRAME)
+        needs_frame(flow, stage);
+    else if (least == MESSAGE && flow->form != MESSAGE)
+        needs_message(flow, stage);
+}
+
+static void done_before(struct flow *flow, uint32_t stage, uint32_t before, const char *what)
+{
+    struct weir_diag *diag = weir_diag_add(flow->checker->bag, WEIR_E046_DONE_BEFORE, node_of(flow, stage)->verb_span,
+                                           "the item is %s already", what);
+    weir_diag_relate(flow->checker->bag, diag, node_of(flow, before)->verb_span, "here");
+    weir_diag_hint(flow->checker->bag, diag, "remove one of the two");
+}
+
+/* --- the verbs --------------------------------------------------------------------------------------------------------------- */
+
+static void flow_listen(struct flow *flow, uint32_t stage)
+{
+    struct weir_checker *checker = flow->checker;
+    const struct weir_tree_stage *node = node_of(flow, stage);
+    uint32_t pool = find_pool(flow, node->pool_span);
+    if (flow->listen != WEIR_NONE) {
+        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E041_LISTEN_TWICE, node->verb_span, "'%s' listens already", flow->name);
+        weir_diag_relate(checker->bag, diag, node_of(flow, flow->listen)->verb_span, "here");
+        weir_diag_hint(checker->bag, diag, "make it a pipeline of its own");
+        return;
+    }
+    if (stage != flow->first && !checker->incomplete[flow->pipeline]) {
+        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E040_LISTEN_FIRST, node->verb_span,
+                                               "`listen` comes first: what stands above it would never run");
+        weir_diag_relate(checker->bag, diag, node_of(flow, flow->first)->verb_span, "'%s' begins here", flow->name);
+        weir_diag_hint(checker->bag, diag, "move it to the top of the pipeline");
+        flow->forms_matter = false;
+    }
+    flow->listen = stage;
+    flow->pool = pool;
+    flow->form = STREAM;
+    if (pool != WEIR_NONE && checker->pool_listener[pool] == WEIR_NONE)
+        checker->pool_listener[pool] = stage;
+    stage_of(flow, stage)->transport = node->transport;
+    if (node->transport == WEIR_TCP)
+        weir_check_address(checker, node, stage);
+    checker->topology->pipelines[flow->pipeline].way = checker->topology->way_count;
+    checker->topology->ways[checker->topology->way_count++] =
+        (struct weir_topology_way){ flow->name, flow->pipeline, stage, node->transport == WEIR_TCP };
+}
+
+static void flow_frame(struct flow *flow, uint32_t stage)
+{
+    const struct weir_tree_stage *node = node_of(flow, stage);
+    if (flow->forms_matter && flow->form > STREAM && flow->frame != WEIR_NONE)
+        done_before(flow, stage, flow->frame, "framed");
+    else if (flow->forms_matter && flow->form > STREAM && flow->decode != WEIR_NONE)
+        done_before(flow, stage, flow->decode, "decoded");
+    if (node->max.value == 0 || node->max.value > INT32_MAX) {
+        struct weir_diag *diag = weir_diag_add(flow->checker->bag, WEIR_E017_BAD_NUMBER, node->max.span,
+                                               "the largest frame of `length32` is between 1B and 2147483647B");
+        weir_diag_hint(flow->checker->bag, diag, "write `max 16MiB`, if you have no reason for another");
+    }
+    if (flow->frame == WEIR_NONE) {
+        flow->frame = stage;
+        flow->frame_max = node->max.value <= INT32_MAX ? node->max.value : 0;
+    }
+    if (flow->form == STREAM)
+        flow->form = FRAME;
+    stage_of(flow, stage)->framing = node->framing;
+    stage_of(flow, stage)->max_bytes = node->max.value;
+}
+
+static void flow_decode(struct flow *flow, uint32_t stage)
+{
+    const struct weir_tree_stage *node = node_of(flow, stage);
+    if (flow->forms_matter && flow->form >= MESSAGE && flow->decode != WEIR_NONE)
+        done_before(flow, stage, flow->decode, "decoded");
+    else
+        need(flow, stage, FRAME);
+    if (node->max.span.length && node->max.value == 0)
+        weir_diag_add(flow->checker->bag, WEIR_E017_BAD_NUMBER, node->max.span, "a message takes at least 1B of memory");
+    uint64_t max = node->max.span.length ? node->max.value : WEIR_DECODE_MAX_BYTES;
+    if (flow->decode == WEIR_NONE) {
+        flow->decode = stage;
+        flow->decode_max = max;
+    }
+    flow->form = MESSAGE;
+    stage_of(flow, stage)->codec = node->codec;
+    stage_of(flow, stage)->max_bytes = max;
+}
+
+static void flow_encode(struct flow *flow, uint32_t stage)
+{
+    need(flow, stage, MESSAGE);
+    flow->encode = stage;
+    if (flow->form != UNKNOWN)
+        flow->form = ENCODED;
+    stage_of(flow, stage)->codec = node_of(flow, stage)->codec;
+}
+
+static void check_limit(struct flow *flow, const struct weir_tree_stage *node, enum weir_sized sized)
+{
+    bool by_frame = flow->form == FRAME || sized == WEIR_SIZED_BYTES;
+    uint64_t largest = by_frame ? flow->frame_max : flow->decode_max;
+    if (!flow->forms_matter || flow->form == UNKNOWN || largest == 0 || node->limit.value >= largest)
+        return;
+    struct weir_diag_bag *bag = flow->checker->bag;
+    char text[32];
+    const struct weir_tree_stage *source = node_of(flow, by_frame ? flow->frame : flow->decode);
+    struct weir_diag *diag = weir_diag_add(bag, WEIR_E062_LIMIT_TOO_SMALL, node->limit.span,
+                                           "the largest item, %s, can never be admitted by this limit", size_text(largest, text));
+    if (source->max.span.length)
+        weir_diag_relate(bag, diag, source->max.span, "items may be as large as this");
+    else
+        weir_diag_relate(bag, diag, source->verb_span, "a message may take this much unless `max` says less");
+    if (by_frame)
+        weir_diag_hint(bag, diag, "raise it to `limit %s`, or lower the `max` of `frame`", text);
+    else
+        weir_diag_hint(bag, diag, "raise it to `limit %s`, or bound the message: `decode riemann max %.*s`", text,
+                       (int)node->limit.span.length, weir_checker_text(flow->checker, node->limit.span));
+}
+
+static enum weir_sized check_sized(struct flow *flow, const struct weir_tree_stage *node)
+{
+    struct weir_diag_bag *bag = flow->checker->bag;
+    bool given = node->clause_spans[WEIR_CLAUSE_SIZED].length != 0;
+    enum weir_sized sized = given ? node->sized : flow->form >= MESSAGE ? WEIR_SIZED_ARENA : WEIR_SIZED_BYTES;
+    if (!given || !flow->forms_matter)
+        return sized;
+    struct weir_span span = node->clause_spans[WEIR_CLAUSE_SIZED];
+    if (flow->form == FRAME && sized != WEIR_SIZED_BYTES) {
+        struct weir_diag *diag = weir_diag_add(bag, WEIR_E063_SIZED_BEFORE_DECODE, span,
+                                               "there is no message yet whose size could be found by `%s`", weir_sized_name(sized));
+        weir_diag_hint(bag, diag, "leave it out: before `decode` the size of an item is its bytes");
+    } else if (flow->form >= MESSAGE && sized == WEIR_SIZED_BYTES) {
+        struct weir_diag *diag = weir_diag_add(bag, WEIR_W106_BYTES_AFTER_DECODE, span,
+                                               "a decoded message can take 84 times the memory of its bytes");
+        weir_diag_hint(bag, diag, "leave it out: after `decode` the default is `sized arena`, which costs nothing");
+    } else if (flow->form >= MESSAGE && sized == WEIR_SIZED_REFLECT) {
+        struct weir_diag *diag = weir_diag_add(bag, WEIR_W101_REFLECT, span, "each message is walked to guess its size");
+        if (flow->decode != WEIR_NONE)
+            weir_diag_relate(bag, diag, node_of(flow, flow->decode)->verb_span, "above this line the size is known at no cost");
+        weir_diag_hint(bag, diag, "move the handoff above `decode`, without `sized`; or write `sized arena`");
+    }
+    return sized;
+}
+
+static void add_queue(struct flow *flow, uint32_t stage, const struct weir_topology_queue *queue)
+{
+    /* Of a tail nothing is queued: it is left out. */
+    if (flow->pipeline >= flow->checker->entered_count)
+        return;
+    stage_of(flow, stage)->queue = flow->checker->topology->queue_count;
+    flow->checker->topology->queues[flow->checker->topology->queue_count++] = *queue;
+}
+
+static void flow_handoff(struct flow *flow, uint32_t stage)
+{
+    struct weir_checker *checker = flow->checker;
+    const struct weir_tree_stage *node = node_of(flow, stage);
+    need(flow, stage, FRAME);
+    uint32_t to = find_pool(flow, node->pool_span);
+    if (to != WEIR_NONE && to == flow->pool) {
+        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E060_OWN_POOL, node->pool_span,
+                                               "the threads of '%s' would hand off to themselves", checker->topology->pools[to].name);
+        weir_diag_hint(checker->bag, diag, "hand off to another pool, or remove the line");
+    } else if (to != WEIR_NONE && checker->pool_taker[to] == WEIR_NONE) {
+        checker->pool_taker[to] = stage;
+    }
+    enum weir_sized sized = check_sized(flow, node);
+    check_limit(flow, node, sized);
+    uint64_t by_bytes = node->limit.value / WEIR_QUEUE_BYTES_PER_ITEM;
+    bool items_given = node->items.span.length != 0;
+    if (to != WEIR_NONE)
+        add_queue(flow, stage, &(struct weir_topology_queue){
+            .name = stage_of(flow, stage)->full_name, .kind = WEIR_QUEUE_HANDOFF, .stage = stage,
+            .from_pool = flow->pool, .to_pool = to, .limit_bytes = node->limit.value,
+            .limit_items = items_given ? node->items.value : by_bytes ? by_bytes : 1, .items_given = items_given,
+            .sized = sized, .full = node->full,
+        });
+    flow->pool = to;
+}
+
+static void blocks(struct flow *flow, uint32_t stage, const char *what)
+{
+    bool in_listener = flow->listen != WEIR_NONE && flow->pool != WEIR_NONE && flow->pool == stage_of(flow, flow->listen)->pool;
+    if (!in_listener)
+        return;
+    struct weir_checker *checker = flow->checker;
+    struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_W102_BLOCKS_LISTENER, node_of(flow, stage)->verb_span,
+                                           "%s, and the threads of '%s' read the sockets: all their connections wait with it", what,
+                                           checker->topology->pools[flow->pool].name);
+    weir_diag_relate(checker->bag, diag, node_of(flow, flow->listen)->pool_span, "'%s' listens here",
+                     checker->topology->pools[flow->pool].name);
+    weir_diag_hint(checker->bag, diag, "hand off to a pool of workers above it");
+}
+
+static void flow_work(struct flow *flow, uint32_t stage)
+{
+    const struct weir_tree_stage *node = node_of(flow, stage);
+    struct weir_topology_stage *made = stage_of(flow, stage);
+    bool on_events = node->verb == WEIR_INDEX || node->verb == WEIR_FILTER || node->verb == WEIR_BATCH;
+    need(flow, stage, on_events ? MESSAGE : FRAME);
+    made->ttl_ns = node->ttl.value;
+    made->limit = node->limit.value;
+    made->cpu_ns = node->cpu.value;
+    made->pause_ns = node->pause.value;
+    if (node->verb == WEIR_BUSY && node->pause.value)
+        blocks(flow, stage, "`pause` sleeps");
+    if (node->verb != WEIR_CALL)
+        return;
+    blocks(flow, stage, "`call` may block");
+    made->symbol = weir_checker_dup(flow->checker, node->symbol_span);
+    const char *path = weir_lexer_string(&flow->checker->bag->source, node->text_span, flow->checker->arena);
+    const char *slash = strrchr(flow->checker->bag->source.path, '/');
+    if (path && path[0] != '/' && slash)
+        path = weir_arena_printf(flow->checker->arena, "%.*s/%s", (int)(slash - flow->checker->bag->source.path),
+                                 flow->checker->bag->source.path, path);
+    made->text = path;
+    flow->checker->bag->failed |= !path;
+}
+
+static void flow_reply(struct flow *flow, uint32_t stage)
+{
+    struct weir_checker *checker = flow->checker;
+    struct weir_topology_stage *made = stage_of(flow, stage);
+    need(flow, stage, FRAME);
+    if (flow->forms_matter && (flow->form == FRAME || flow->form == MESSAGE)) {
+        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E047_NEEDS_ENCODE, node_of(flow, stage)->verb_span,
+                                               "`reply` has nothing to write: nothing has encoded a reply");
+        weir_diag_hint(checker->bag, diag, "add `%sencode riemann` above it", flow->form == FRAME ? "decode riemann` and `" : "");
+    }
+    if (flow->listen == WEIR_NONE)
+        return;
+    made->pool = stage_of(flow, flow->listen)->pool;
+    made->finish_pool = flow->pool;
+    add_queue(flow, stage, &(struct weir_topology_queue){
+        .name = made->full_name, .kind = WEIR_QUEUE_REPLY, .stage = stage, .from_pool = flow->pool, .to_pool = made->pool,
+        .limit_bytes = WEIR_REPLY_RING_BYTES, .limit_items = WEIR_REPLY_RING_ITEMS,
+    });
+}
+
+static void flow_drop(struct flow *flow, uint32_t stage)
+{
+    need(flow, stage, FRAME);
+    if (!flow->forms_matter || flow->listen == WEIR_NONE)
+        return;
+    struct weir_diag_bag *bag = flow->checker->bag;
+    struct weir_diag *diag = weir_diag_add(bag, WEIR_E048_REPLY_OWED, node_of(flow, stage)->verb_span,
+                                           "`drop` leaves the client without the reply that its protocol promises");
+    weir_diag_relate(bag, diag, node_of(flow, flow->listen)->verb_span, "requests come in here, and each one is owed a reply");
+    weir_diag_hint(bag, diag, "end with `encode riemann` and `reply`");
+}
+
+static void flow_stage(struct flow *flow, uint32_t stage)
+{
+    struct weir_topology_stage *made = stage_of(flow, stage);
+    made->pool = made->finish_pool = flow->pool;
+    switch (node_of(flow, stage)->verb) {
+    case WEIR_LISTEN: flow_listen(flow, stage); made->pool = made->finish_pool = flow->pool; break;
+    case WEIR_FRAME: flow_frame(flow, stage); break;
+    case WEIR_DECODE: flow_decode(flow, stage); break;
+    case WEIR_ENCODE: flow_encode(flow, stage); break;
+    case WEIR_HANDOFF: flow_handoff(flow, stage); break;
+    case WEIR_REPLY: flow_reply(flow, stage); break;
+    case WEIR_DROP: flow_drop(flow, stage); break;
+    case WEIR_THEN:
+    case WEIR_TEE: break;
+    default: flow_work(flow, stage); break;
+    }
+}
+
+static bool ends(enum weir_verb_kind verb)
+{
+    return verb == WEIR_REPLY || verb == WEIR_DROP || verb == WEIR_THEN;
+}
+
+/* Only what is named in a pipeline that has syntax errors, or lines of a kind that isn't built. */
+static void name_pools(struct flow *flow, uint32_t stage)
+{
+    const struct weir_tree_stage *node = node_of(flow, stage);
+    if (node->pool_span.length == 0)
+        return;
+    uint32_t pool = find_pool(flow, node->pool_span);
+    if (node->verb == WEIR_LISTEN && pool != WEIR_NONE && flow->checker->pool_listener[pool] == WEIR_NONE)
+        flow->checker->pool_listener[pool] = stage;
+}
+
+static void check_end(struct flow *flow, const struct weir_topology_pipeline *pipeline)
+{
+    if (flow->end != WEIR_NONE)
+        return;
+    struct weir_checker *checker = flow->checker;
+    const struct weir_tree_entry *entry = checker->pipeline_nodes[flow->pipeline];
+    struct weir_diag *diag;
+    if (pipeline->stage_count == 0)
+        diag = weir_diag_add(checker->bag, WEIR_E042_NO_END, entry->name_span, "the pipeline '%s' has no stages", flow->name);
+    else
+        diag = weir_diag_add(checker->bag, WEIR_E042_NO_END, node_of(flow, flow->first + pipeline->stage_count - 1)->span,
+                             "nothing finishes the items of '%s' after its last stage", flow->name);
+    weir_diag_hint(checker->bag, diag, "%s", pipeline->stage_count == 0 ? "a pipeline begins with `listen` and ends with `reply`"
+                                             : flow->form == MESSAGE    ? "end it with `encode riemann` and `reply`"
+                                                                        : "end it with `reply`");
+}
+
+void weir_check_flow(struct weir_checker *checker, uint32_t index)
+{
+    const struct weir_topology_pipeline *pipeline = &checker->topology->pipelines[index];
+    struct flow flow = {
+        .checker = checker, .pipeline = index, .name = pipeline->name, .forms_matter = !checker->incomplete[index], .form = UNKNOWN,
+        .pool = WEIR_NONE, .listen = WEIR_NONE, .frame = WEIR_NONE, .decode = WEIR_NONE, .encode = WEIR_NONE, .end = WEIR_NONE,
+        .first = pipeline->first_stage,
+    };
+    for (uint32_t stage = flow.first; stage < flow.first + pipeline->stage_count; stage++) {
+        if (checker->incomplete[index]) {
+            name_pools(&flow, stage);
+            continue;
+        }
+        if (flow.end != WEIR_NONE) {
+            struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E043_AFTER_END, node_of(&flow, stage)->verb_span,
+                                                   "nothing reaches `%s`: the item is finished above",
+                                                   weir_verb_name(node_of(&flow, stage)->verb));
+            weir_diag_relate(checker->bag, diag, node_of(&flow, flow.end)->verb_span, "here");
+            weir_diag_hint(checker->bag, diag, "remove it, or move it above `%s`", weir_verb_name(node_of(&flow, flow.end)->verb));
+            /* The lines after it would be the same mistake; their pools are used all the same. */
+            while (stage < flow.first + pipeline->stage_count)
+                name_pools(&flow, stage++);
+            return;
+        }
+        flow_stage(&flow, stage);
+        if (ends(node_of(&flow, stage)->verb))
+            flow.end = stage;
+    }
+    if (!checker->incomplete[index])
+        check_end(&flow, pipeline);
+}

@@ -1,0 +1,143 @@
+/* What only shows when all pipelines are known: pools with two duties, cycles of queues, and what nobody uses. */
+#include <string.h>
+
+#include "pipeline_dsl/lang/checker.h"
+
+static void check_duties(struct weir_checker *checker)
+{
+    for (uint32_t i = 0; i < checker->topology->pool_count; i++) {
+        uint32_t listener = checker->pool_listener[i], taker = checker->pool_taker[i];
+        checker->topology->pools[i].listens = listener != WEIR_NONE;
+        if (listener == WEIR_NONE || taker == WEIR_NONE)
+            continue;
+        const char *name = checker->topology->pools[i].name;
+        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E061_POOL_LISTENS, checker->stage_nodes[taker]->pool_span,
+                                               "'%s' listens, so that it can't take handoffs", name);
+        weir_diag_relate(checker->bag, diag, checker->stage_nodes[listener]->pool_span, "it listens here");
+        weir_diag_hint(checker->bag, diag, "hand off to a pool of its own: `pool workers threads 2`");
+    }
+}
+
+/* --- cycles of blocking queues --------------------------------------------------------------------------------------------------- */
+
+/* Depth first over the pools, with a stack of our own: a chain of a thousand pools is no deep call. */
+struct search {
+    struct weir_checker *checker;
+    uint32_t *first_queue; /* by pool: its first blocking queue, or WEIR_NONE */
+    uint32_t *next_queue;  /* by queue: the next one out of the same pool */
+    uint32_t *way;         /* the queues that led here, in order */
+    uint32_t depth;
+    char *mark; /* by pool */
+};
+enum { UNSEEN, ON_WAY, DONE };
+
+static void complain_about_cycle(const struct search *search, uint32_t closing)
+{
+    struct weir_checker *checker = search->checker;
+    const struct weir_topology *topology = checker->topology;
+    const struct weir_topology_queue *queue = &topology->queues[closing];
+    struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E064_CYCLE,
+                                           checker->stage_nodes[queue->stage]->clause_spans[WEIR_CLAUSE_FULL],
+                                           "this queue closes a cycle of blocking queues: when all of them are full, none can move");
+    bool inside = false;
+    unsigned shown = 0;
+    for (uint32_t i = 0; i < search->depth && shown < 4; i++) {
+        const struct weir_topology_queue *other = &topology->queues[search->way[i]];
+        inside = inside || other->from_pool == queue->to_pool;
+        if (!inside)
+            continue;
+        weir_diag_relate(checker->bag, diag, checker->stage_nodes[other->stage]->verb_span, "'%s' waits for '%s' here",
+                         topology->pools[other->from_pool].name, topology->pools[other->to_pool].name);
+        shown++;
+    }
+    weir_diag_hint(checker->bag, diag, "let one of them refuse: `full reject`");
+}
+
+static bool search_from(struct search *search, uint32_t start)
+{
+    const struct weir_topology *topology = search->checker->topology;
+    uint32_t pool = start;
+    search->mark[pool] = ON_WAY;
+    for (;;) {
+        uint32_t queue = search->first_queue[pool];
+        if (queue == WEIR_NONE) {
+            search->mark[pool] = DONE;
+            if (search->depth == 0)
+                return false;
+            pool = topology->queues[search->way[--search->depth]].from_pool;
+            continue;
+        }
+        search->first_queue[pool] = search->next_queue[queue];
+        uint32_t to = topology->queues[queue].to_pool;
+        if (search->mark[to] == ON_WAY) {
+            complain_about_cycle(search, queue);
+            return true;
+        }
+        if (search->mark[to] == UNSEEN) {
+            search->way[search->depth++] = queue;
+            search->mark[to] = ON_WAY;
+            pool = to;
+        }
+    }
+}
+
+static void check_cycles(struct weir_checker *checker)
+{
+    const struct weir_topology *topology = checker->topology;
+    struct weir_arena *scratch = &checker->bag->arena;
+    struct search search = {
+        .checker = checker,
+        .first_queue = weir_arena_alloc(scratch, topology->pool_count * sizeof(uint32_t)),
+        .next_queue = weir_arena_alloc(scratch, topology->queue_count * sizeof(uint32_t)),
+        .way = weir_arena_alloc(scratch, topology->pool_count * sizeof(uint32_t)),
+        .mark = weir_arena_zalloc(scratch, topology->pool_count),
+    };
+    if (!search.first_queue || !search.next_queue || !search.way || !search.mark) {
+        checker->bag->failed = true;
+        return;
+    }
+    for (uint32_t i = 0; i < topology->pool_count; i++)
+        search.first_queue[i] = WEIR_NONE;
+    for (uint32_t i = topology->queue_count; i-- > 0;) {
+        const struct weir_topology_queue *queue = &topology->queues[i];
+        bool blocks = queue->kind == WEIR_QUEUE_HANDOFF && queue->full == WEIR_FULL_BLOCK && queue->from_pool != queue->to_pool;
+        if (!blocks || queue->from_pool == WEIR_NONE)
+            continue;
+        search.next_queue[i] = search.first_queue[queue->from_pool];
+        search.first_queue[queue->from_pool] = i;
+    }
+    for (uint32_t i = 0; i < topology->pool_count; i++)
+        if (search.mark[i] == UNSEEN && search_from(&search, i))
+            return;
+}
+
+/* --- what nobody uses ---------------------------------------------------------------------------------------------------------------- */
+
+static void check_unused(struct weir_checker *checker)
+{
+    const struct weir_topology *topology = checker->topology;
+    /* A wrong name elsewhere is the likelier story. */
+    if (checker->tree->broken || checker->bound)
+        return;
+    for (uint32_t i = 0; i < topology->pool_count && !checker->pool_unknown; i++) {
+        if (checker->pool_named[i])
+            continue;
+        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_W105_UNUSED, checker->pool_nodes[i]->name_span,
+                                               "nothing uses the pool '%s'", topology->pools[i].name);
+        weir_diag_hint(checker->bag, diag, "remove it, or name it in a `handoff`");
+    }
+    if (checker->branches || checker->entered_count == 0)
+        return;
+    for (uint32_t i = checker->entered_count; i < topology->pipeline_count; i++) {
+        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_W105_UNUSED, checker->pipeline_nodes[i]->name_span,
+                                               "nothing enters '%s': it has no `listen`", topology->pipelines[i].name);
+        weir_diag_hint(checker->bag, diag, "begin it with `listen tcp ADDRESS on POOL`; as it is, it is left out of the server");
+    }
+}
+
+void weir_check_pools(struct weir_checker *checker)
+{
+    check_duties(checker);
+    check_cycles(checker);
+    check_unused(checker);
+}

@@ -1,0 +1,62 @@
+/*
+ * checker: what the parts of the checker share. Only the files check*.c include it; check.h is what the others see.
+ *
+ * Units: as in base/topology.h.
+ * Owns: the names table and the scratch arrays (in the bag's arena); the topology's arrays lie in `arena`.
+ * Threads: owner only.
+ * Errors: in the bag.
+ *
+ * Pipelines that listen come first in the topology, tails after them: what nothing enters is cut off at the end.
+ */
+#ifndef WEIR_LANG_CHECKER_H
+#define WEIR_LANG_CHECKER_H
+
+#include "pipeline_dsl/lang/check.h"
+#include "pipeline_dsl/lang/names.h"
+
+enum weir_name_kind { WEIR_NAME_POOL, WEIR_NAME_PIPELINE, WEIR_NAME_STAGE };
+#define WEIR_NAME_VALUE(kind, index) ((uint32_t)(kind) << 30 | (index))
+#define WEIR_NAME_KIND(value) ((enum weir_name_kind)((value) >> 30))
+#define WEIR_NAME_INDEX(value) ((value) & 0x3fffffffu)
+
+/* What an expectation may speak of. */
+struct weir_scope {
+    const struct weir_topology *topology;
+    const struct weir_names *names; /* pools and pipelines by name, stages by full name */
+    const bool *incomplete;         /* by pipeline: a stage of it may be hidden by a syntax error; null: none */
+    uint32_t entered_count;         /* pipelines below this number are entered */
+    bool names_lost;
+};
+
+struct weir_checker {
+    const struct weir_tree *tree;
+    struct weir_diag_bag *bag;
+    struct weir_arena *arena;
+    struct weir_topology *topology;
+    struct weir_names names;
+    const struct weir_tree_entry **pool_nodes, **pipeline_nodes; /* by index in the topology */
+    const struct weir_tree_stage **stage_nodes;
+    bool *incomplete;           /* by pipeline */
+    bool *pool_named;           /* by pool: some stage names it */
+    uint32_t *pool_listener;    /* by pool: the first stage that listens on it, or WEIR_NONE */
+    uint32_t *pool_taker;       /* by pool: the first handoff into it, or WEIR_NONE */
+    uint32_t entered_count, entered_stage_count;
+    bool pool_unknown;          /* a name was wrong: don't say that a pool is unused */
+    bool bound;                 /* there are lines for a running server */
+    bool branches;              /* there is a `tee` or `then` */
+};
+
+const char *weir_checker_text(const struct weir_checker *checker, struct weir_span span);
+char *weir_checker_dup(struct weir_checker *checker, struct weir_span span);
+
+/* check_flow.c: walks pipeline `index` from top to bottom; fills its stages, queues and way. */
+void weir_check_flow(struct weir_checker *checker, uint32_t index);
+/* check_pools.c: what only shows when all pipelines are known. */
+void weir_check_pools(struct weir_checker *checker);
+/* check_address.c: E018, E034, W107. */
+void weir_check_address(struct weir_checker *checker, const struct weir_tree_stage *node, uint32_t stage);
+/* check_expect.c */
+bool weir_check_terms(const struct weir_scope *scope, struct weir_diag_bag *bag, struct weir_arena *arena,
+                      const struct weir_tree_expectation *node, struct weir_topology_expectation *expectation);
+
+#endif
