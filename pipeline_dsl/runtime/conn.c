@@ -1,0 +1,369 @@
+/*
+ * DESIGN: bytes are received into the loop's scratch buffer, and frames are cut there. Only what is left over is kept with the
+ * connection, in a block that grows with the bytes that really came; nothing is ever allocated for a length that a header only
+ * claims. The next recv() puts the leftover back in front of the scratch buffer, so that there is one span to cut; a frame too
+ * large for that is received into its own block.
+ *
+ * One turn takes a few reads, then the next connection has its turn.
+ */
+#include "pipeline_dsl/runtime/conn.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "pipeline_dsl/runtime/queue.h"
+#include "pipeline_dsl/runtime/way.h"
+#include "pipeline_dsl/wire/frame.h"
+
+#define READS_A_TURN 2
+#define DISCARD_MOST ((size_t)4 << 20)
+#define COMPLAINT_NS 1000000000u
+
+static bool takes_requests(const struct weir_conn *conn)
+{
+    return !conn->ended && !conn->closing && !conn->parked && weir_conn_outstanding(conn) < WEIR_REPLY_RING_ITEMS;
+}
+
+static void input_drop(struct weir_conn *conn)
+{
+    weir_block_give(&conn->loop->blocks, conn->input);
+    conn->input = NULL;
+    conn->input_bytes = 0;
+}
+
+/* Keeps `size` bytes, which may lie in the block that is kept now. */
+static int input_keep(struct weir_conn *conn, const uint8_t *data, size_t size)
+{
+    struct weir_block *old = conn->input;
+    if (old && data == old->data) {
+        conn->input_bytes = size;
+        if (!size)
+            input_drop(conn);
+        return 0;
+    }
+    struct weir_block *block = NULL;
+    if (size) {
+        block = weir_block_take(&conn->loop->blocks, size);
+        if (!block)
+            return -ENOMEM;
+        memcpy(block->data, data, size);
+    }
+    weir_block_give(&conn->loop->blocks, old);
+    conn->input = block;
+    conn->input_bytes = size;
+    return 0;
+}
+
+/* --- cutting ------------------------------------------------------------------------------------------------------------- */
+
+/* A payload becomes an item. */
+static struct weir_item *accept_payload(struct weir_conn *conn, const uint8_t *payload, size_t size)
+{
+    struct weir_loop *loop = conn->loop;
+    struct weir_thread *thread = &loop->thread;
+    uint32_t weight = weir_thread_choose(thread);
+    struct weir_item *item = weir_loop_item_new(loop);
+    struct weir_block *block = weir_block_take(&loop->blocks, size);
+    if (!item || !block || weir_conn_ring_reserve(conn) != 0) {
+        weir_block_give(&loop->blocks, block);
+        if (item)
+            weir_loop_item_free(loop, item);
+        return NULL;
+    }
+    item->conn = conn;
+    item->way = conn->way;
+    item->way_index = conn->way_index;
+    item->weight = weight;
+    item->block = block;
+    item->payload = block->data;
+    item->payload_bytes = size;
+    weir_item_segment_begin(thread, item, WEIR_NO_QUEUE, conn->way->frame_stage);
+    memcpy(block->data, payload, size);
+    item->sequence = conn->next_sequence++;
+    weir_thread_count(thread, conn->way->listen_stage);
+    weir_thread_count(thread, conn->way->frame_stage);
+    weir_way_accept(conn->way_block, size);
+    return item;
+}
+
+static void refuse_length(struct weir_conn *conn, size_t length)
+{
+    struct weir_loop *loop = conn->loop;
+    uint64_t now = weir_clock_ns();
+    weir_way_count(conn->way_block, &conn->way_block->bad_lengths, 1);
+    conn->ended = true;
+    /* One line a second and loop: a flood of garbage must not become a flood of lines. */
+    if (loop->complained_ns && now - loop->complained_ns < COMPLAINT_NS)
+        return;
+    loop->complained_ns = now;
+    fprintf(stderr, "%s: a frame claims %zu bytes, and at most %llu are allowed; its connection is closed\n", conn->way->name, length,
+            (unsigned long long)conn->way->frame_max_bytes);
+}
+
+struct weir_item *weir_conn_frame(struct weir_conn *conn, const void *data, size_t size, size_t *used)
+{
+    struct weir_frame frame = weir_frame_cut(data, size, conn->way->frame_max_bytes);
+    if (frame.kind == WEIR_FRAME_BAD)
+        refuse_length(conn, frame.length);
+    if (frame.kind != WEIR_FRAME_WHOLE)
+        return NULL;
+    struct weir_item *item = accept_payload(conn, (const uint8_t *)data + frame.offset, frame.length);
+    if (!item)
+        weir_conn_close(conn);
+    *used = frame.total;
+    return item;
+}
+
+/* Cuts as many frames as may be taken now, and sends each on its way; returns the bytes used up. */
+static size_t cut(struct weir_conn *conn, const uint8_t *data, size_t size)
+{
+    struct weir_thread *thread = &conn->loop->thread;
+    size_t used = 0, taken;
+    while (takes_requests(conn)) {
+        weir_thread_at(thread, WEIR_TAG(conn->way->frame_stage, WEIR_PART_NONE));
+        struct weir_item *item = conn->way->frame(conn, data + used, size - used, &taken);
+        if (!item)
+            break;
+        used += taken;
+        conn->way->run(thread, item);
+    }
+    return conn->ended ? size : used;
+}
+
+static void cut_and_keep(struct weir_conn *conn, const uint8_t *data, size_t size)
+{
+    size_t used = cut(conn, data, size);
+    if (conn->closing)
+        return;
+    if (input_keep(conn, data + used, size - used) != 0)
+        weir_conn_close(conn);
+}
+
+/* --- receiving ----------------------------------------------------------------------------------------------------------- */
+
+/* Where the next recv() goes: behind the leftover, in scratch or in the connection's own block. Null: no memory. */
+static uint8_t *receive_span(struct weir_conn *conn, size_t *kept, size_t *room)
+{
+    struct weir_loop *loop = conn->loop;
+    *kept = conn->input_bytes;
+    if (conn->input_bytes <= WEIR_LOOP_SCRATCH / 2) {
+        if (conn->input_bytes)
+            memcpy(loop->scratch, conn->input->data, conn->input_bytes);
+        *room = WEIR_LOOP_SCRATCH - conn->input_bytes;
+        return loop->scratch;
+    }
+    if (conn->input->capacity - conn->input_bytes < WEIR_LOOP_SCRATCH / 4) {
+        struct weir_block *larger = weir_block_take(&loop->blocks, conn->input_bytes * 2);
+        if (!larger)
+            return NULL;
+        memcpy(larger->data, conn->input->data, conn->input_bytes);
+        weir_block_give(&loop->blocks, conn->input);
+        conn->input = larger;
+    }
+    *room = conn->input->capacity - conn->input_bytes;
+    return conn->input->data;
+}
+
+ptrdiff_t weir_conn_receive(struct weir_conn *conn, void *span, size_t room)
+{
+    for (;;) {
+        ssize_t got = recv(conn->fd, span, room, MSG_DONTWAIT);
+        if (got >= 0)
+            return got;
+        if (errno != EINTR)
+            return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+    }
+}
+
+/* One recv(), and what it brought is cut. Returns whether there may be more to read at once. */
+static bool receive(struct weir_conn *conn)
+{
+    size_t kept, room;
+    weir_thread_at(&conn->loop->thread, WEIR_TAG(conn->way->listen_stage, WEIR_PART_NONE));
+    uint8_t *span = receive_span(conn, &kept, &room);
+    if (!span) {
+        weir_conn_close(conn);
+        return false;
+    }
+    ptrdiff_t got = conn->way->listen(conn, span + kept, room);
+    if (got > 0)
+        cut_and_keep(conn, span, kept + (size_t)got);
+    else if (got == 0)
+        conn->ended = true;
+    else if (got != -EAGAIN)
+        weir_conn_close(conn);
+    return got > 0 && (size_t)got == room;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct weir_conn *conn = poll->data;
+    weir_thread_sleep_end(&conn->loop->thread);
+    if (status < 0) {
+        weir_conn_close(conn);
+        return;
+    }
+    if (events & UV_WRITABLE) {
+        conn->blocked = false;
+        weir_thread_at(&conn->loop->thread, WEIR_TAG(conn->way->reply_stage, WEIR_PART_NONE));
+        conn->way->send(conn);
+        weir_thread_at(&conn->loop->thread, WEIR_TAG(WEIR_INSTANCE_RUNTIME, 0));
+        weir_conn_continue(conn);
+        return; /* it may be gone; if it is readable, the next turn will say so again */
+    }
+    for (int i = 0; i < READS_A_TURN && takes_requests(conn); i++)
+        if (!receive(conn))
+            break;
+    weir_thread_at(&conn->loop->thread, WEIR_TAG(WEIR_INSTANCE_RUNTIME, 0));
+    weir_conn_update(conn);
+}
+
+void weir_conn_continue(struct weir_conn *conn)
+{
+    if (conn->input_bytes && takes_requests(conn)) {
+        struct weir_block *input = conn->input;
+        size_t size = conn->input_bytes;
+        cut_and_keep(conn, input->data, size);
+        weir_thread_at(&conn->loop->thread, WEIR_TAG(WEIR_INSTANCE_RUNTIME, 0));
+    }
+    weir_conn_update(conn);
+}
+
+/* --- states -------------------------------------------------------------------------------------------------------------- */
+
+static void conn_free(struct weir_conn *conn)
+{
+    struct weir_loop *loop = conn->loop;
+    if (conn->previous)
+        conn->previous->next = conn->next;
+    else
+        loop->connections = conn->next;
+    if (conn->next)
+        conn->next->previous = conn->previous;
+    free(conn->ring);
+    free(conn);
+    __atomic_fetch_sub(&loop->load, 1, __ATOMIC_RELAXED);
+}
+
+void weir_conn_update(struct weir_conn *conn)
+{
+    bool owes = weir_conn_outstanding(conn) != 0;
+    if (conn->closing) {
+        if (conn->poll_closed && !owes && !conn->dirty)
+            conn_free(conn);
+        return;
+    }
+    if (conn->ended && !owes) {
+        weir_conn_close(conn);
+        return;
+    }
+    int events = (takes_requests(conn) ? UV_READABLE : 0) | (conn->blocked ? UV_WRITABLE : 0);
+    if (events == conn->events)
+        return;
+    conn->events = events;
+    if (events)
+        uv_poll_start(&conn->poll, events, on_poll);
+    else
+        uv_poll_stop(&conn->poll);
+}
+
+static void on_poll_closed(uv_handle_t *handle)
+{
+    struct weir_conn *conn = handle->data;
+    conn->poll_closed = true;
+    weir_conn_update(conn);
+}
+
+static void parked_forget(struct weir_conn *conn)
+{
+    struct weir_conn_list *list = &conn->loop->parked[conn->parked_at->index];
+    struct weir_conn *previous = NULL;
+    for (struct weir_conn *c = list->first; c != conn; c = c->next_parked)
+        previous = c;
+    if (previous)
+        previous->next_parked = conn->next_parked;
+    else
+        list->first = conn->next_parked;
+    if (list->last == conn)
+        list->last = previous;
+    weir_queue_unpark(conn->parked_at);
+    weir_loop_item_free(conn->loop, conn->parked);
+    weir_way_end(conn->way_block, &conn->way_block->abandoned, 1);
+    conn->parked = NULL;
+    conn->send_sequence++;
+}
+
+void weir_conn_close(struct weir_conn *conn)
+{
+    if (conn->closing)
+        return;
+    conn->closing = true;
+    weir_conn_abandon(conn);
+    if (conn->parked)
+        parked_forget(conn);
+    input_drop(conn);
+    uv_close((uv_handle_t *)&conn->poll, on_poll_closed);
+    /* Unread bytes would turn the close into a reset, which may overtake the replies that were just written. */
+    shutdown(conn->fd, SHUT_WR);
+    for (size_t discarded = 0; discarded < DISCARD_MOST;) {
+        ssize_t got = recv(conn->fd, NULL, DISCARD_MOST, MSG_DONTWAIT | MSG_TRUNC);
+        if (got <= 0)
+            break;
+        discarded += (size_t)got;
+    }
+    close(conn->fd);
+    weir_way_connections(conn->way_block, -1);
+}
+
+void weir_conn_end(struct weir_conn *conn)
+{
+    conn->ended = true;
+    input_drop(conn);
+    weir_conn_update(conn);
+}
+
+void weir_conn_park(struct weir_conn *conn, struct weir_queue *queue, struct weir_item *item)
+{
+    struct weir_conn_list *list = &conn->loop->parked[queue->index];
+    conn->parked = item;
+    conn->parked_at = queue;
+    conn->next_parked = NULL;
+    if (list->last)
+        list->last->next_parked = conn;
+    else
+        list->first = conn;
+    list->last = conn;
+}
+
+void weir_conn_open(struct weir_loop *loop, int fd, uint32_t way)
+{
+    int yes = 1;
+    struct weir_conn *conn = calloc(1, sizeof *conn);
+    if (!conn || uv_poll_init(&loop->uv, &conn->poll, fd) != 0) {
+        free(conn);
+        close(fd);
+        __atomic_fetch_sub(&loop->load, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+    conn->loop = loop;
+    conn->fd = fd;
+    conn->way_index = way;
+    conn->way = &loop->plan->ways[way];
+    conn->way_block = &loop->plan->way_blocks[(size_t)way * loop->plan->shards + loop->shard];
+    conn->poll.data = conn;
+    conn->next = loop->connections;
+    if (conn->next)
+        conn->next->previous = conn;
+    loop->connections = conn;
+    conn->ended = loop->draining || loop->stopping;
+    weir_way_connections(conn->way_block, 1);
+    weir_conn_update(conn);
+}

@@ -1,0 +1,83 @@
+/*
+ * conn: one connection: bytes come in, frames are cut, items leave for their segment; replies come back and are written in the
+ * order of their requests.
+ *
+ * It stops reading while its one item is parked in front of a full queue, while WEIR_REPLY_RING_ITEMS of its requests are
+ * outstanding (a slow reader is stopped, not buffered), and when the loop drains. An idle connection holds no buffer.
+ *
+ * Units: bytes, items.
+ * Owns: its socket; the items in its ring; it outlives all of its items.
+ * Threads: its loop's.
+ * Errors: a socket error closes the connection; items that come back later are counted as abandoned.
+ */
+#ifndef WEIR_RUNTIME_CONN_H
+#define WEIR_RUNTIME_CONN_H
+
+#include "pipeline_dsl/runtime/loop.h"
+
+struct weir_conn {
+    struct weir_conn *previous, *next; /* all of the loop's */
+    struct weir_conn *next_parked, *next_dirty;
+    struct weir_loop *loop;
+    const struct weir_plan_way *way;
+    struct weir_contract_way *way_block;
+    uint32_t way_index;
+    uv_poll_t poll;
+    int fd;
+    int events; /* that poll waits for */
+
+    struct weir_block *input; /* bytes that came and are not cut yet; null: none */
+    size_t input_bytes;
+
+    uint64_t next_sequence; /* of the next request */
+    uint64_t send_sequence; /* of the reply at the head of the ring */
+    uint64_t ready_sequence; /* replies before this one are complete */
+    struct weir_item **ring; /* [ring_size], by sequence; null: not back yet */
+    uint32_t ring_size;      /* a power of 2; grows with what is really outstanding */
+    size_t ring_bytes;       /* of complete replies */
+    size_t head_sent;        /* bytes of the head that are already written */
+
+    struct weir_item *parked;
+    struct weir_queue *parked_at;
+    bool ended;   /* no more requests will come: end of stream, a bad length, a drain */
+    bool blocked; /* the socket takes no more */
+    bool closing;
+    bool dirty;
+    bool poll_closed;
+};
+
+/* Takes over an accepted, non-blocking socket. */
+void weir_conn_open(struct weir_loop *loop, int fd, uint32_t way);
+void weir_conn_close(struct weir_conn *conn);
+/* No more requests are taken; closes when nothing is owed. */
+void weir_conn_end(struct weir_conn *conn);
+/* Cuts what was kept, and reads again. */
+void weir_conn_continue(struct weir_conn *conn);
+/* Called by a handoff on this loop whose queue is full. */
+void weir_conn_park(struct weir_conn *conn, struct weir_queue *queue, struct weir_item *item);
+
+/* The work of the stages `listen`, `frame` and `reply` on a connection; the generated file calls them, and is called by conn.c. */
+/* One recv(): bytes, 0 at the end of the stream, -EAGAIN when there are none now, or another -errno. */
+ptrdiff_t weir_conn_receive(struct weir_conn *conn, void *span, size_t room);
+/* Cuts the first frame off the span and makes it an item. Null: no whole frame is there, or the connection has ended (a bad
+ * length), or it was closed (no memory). */
+struct weir_item *weir_conn_frame(struct weir_conn *conn, const void *data, size_t size, size_t *used);
+/* Writes what is complete at the head of the ring. */
+void weir_conn_send(struct weir_conn *conn);
+
+/* reply.c: the way back */
+/* An item is back from wherever it was finished. Takes it. */
+void weir_conn_complete(struct weir_conn *conn, struct weir_item *item);
+/* Gives up the replies that are complete and can't be written any more. */
+void weir_conn_abandon(struct weir_conn *conn);
+/* Room in the ring for request next_sequence. -ENOMEM. */
+int weir_conn_ring_reserve(struct weir_conn *conn);
+
+static inline uint64_t weir_conn_outstanding(const struct weir_conn *conn)
+{
+    return conn->next_sequence - conn->send_sequence;
+}
+/* Reads, stops reading or closes, as its state demands; after any change. The connection may be gone afterwards. */
+void weir_conn_update(struct weir_conn *conn);
+
+#endif

@@ -1,0 +1,111 @@
+/* What a server counted, for people and tests that want to hold it against something else. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "pipeline_dsl/runtime/seqlock.h"
+#include "pipeline_dsl/runtime/server.h"
+
+static void print_word(struct weir_buffer *out, const char *name, uint64_t value)
+{
+    weir_buffer_printf(out, ",\"%s\":%llu", name, (unsigned long long)value);
+}
+
+static void print_way(const struct weir_plan *plan, uint32_t index, struct weir_buffer *out)
+{
+    struct weir_contract_way sum = { 0 }, one;
+    for (uint32_t shard = 0; shard < plan->shards; shard++) {
+        weir_seqlock_read(&plan->way_blocks[(size_t)index * plan->shards + shard], &one, sizeof one);
+        sum.connections += one.connections;
+        for (size_t i = 1; i < sizeof one / sizeof(weir_u64); i++)
+            ((weir_u64 *)&sum)[i] += ((const weir_u64 *)&one)[i];
+    }
+    weir_buffer_printf(out, "%s\n  {\"name\":\"%s\"", index ? "," : "", plan->ways[index].name);
+    print_word(out, "accepted", sum.accepted);
+    print_word(out, "answered", sum.answered);
+    print_word(out, "abandoned", sum.abandoned);
+    print_word(out, "discarded", sum.discarded);
+    print_word(out, "in_flight", sum.in_flight);
+    print_word(out, "accepted_bytes", sum.accepted_bytes);
+    print_word(out, "malformed", sum.malformed);
+    print_word(out, "bad_lengths", sum.bad_lengths);
+    print_word(out, "connections", sum.connections);
+    print_word(out, "opened", sum.opened);
+    print_word(out, "events", sum.events);
+    weir_buffer_puts(out, "}");
+}
+
+static void print_queue(const struct weir_plan *plan, uint32_t index, struct weir_buffer *out)
+{
+    struct weir_contract_queue sum = { 0 }, one;
+    for (uint32_t shard = 0; shard < plan->shards; shard++) {
+        weir_seqlock_read(&plan->queue_blocks[(size_t)index * plan->shards + shard], &one, sizeof one);
+        for (size_t i = 1; i < sizeof one / sizeof(weir_u64); i++)
+            ((weir_u64 *)&sum)[i] += ((const weir_u64 *)&one)[i];
+    }
+    weir_buffer_printf(out, "%s\n  {\"name\":\"%s\"", index ? "," : "", plan->queues[index].name);
+    print_word(out, "in", sum.in);
+    print_word(out, "out", sum.out);
+    print_word(out, "dropped", sum.dropped);
+    print_word(out, "rejected", sum.rejected);
+    print_word(out, "queued", sum.queued_items);
+    print_word(out, "queued_bytes", sum.queued_bytes);
+    print_word(out, "parked", sum.parked);
+    print_word(out, "in_bytes", sum.in_bytes);
+    weir_buffer_puts(out, "}");
+}
+
+static void print_stage(const struct weir_plan *plan, uint32_t index, struct weir_buffer *out)
+{
+    uint64_t entries = 0, events = 0, own_cpu_ns = 0;
+    uint32_t tags = weir_plan_tag_count(plan), tag = WEIR_TAG(WEIR_INSTANCE_FIRST + index, WEIR_PART_NONE);
+    for (uint32_t slot = 0; slot < WEIR_THREAD_SLOTS; slot++) {
+        const struct weir_contract_cell *cell = &plan->cells[(size_t)slot * tags + tag];
+        entries += __atomic_load_n(&cell->entries, __ATOMIC_RELAXED);
+        events += __atomic_load_n(&cell->events, __ATOMIC_RELAXED);
+        own_cpu_ns += __atomic_load_n(&cell->own_cpu_ns, __ATOMIC_RELAXED);
+    }
+    weir_buffer_printf(out, "%s\n  {\"name\":\"%s\"", index ? "," : "", plan->stages[index]);
+    print_word(out, "entries", entries);
+    print_word(out, "events", events);
+    print_word(out, "own_cpu_ns", own_cpu_ns);
+    weir_buffer_puts(out, "}");
+}
+
+void weir_counters_print(const struct weir_plan *plan, struct weir_buffer *out)
+{
+    struct timespec cpu;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+    weir_buffer_printf(out, "{\"version\":1,\n \"pipeline\":\"%s\",\n \"cpu_ns\":%llu,\n \"ways_in\":[", plan->name,
+                       (unsigned long long)cpu.tv_sec * 1000000000u + (unsigned long long)cpu.tv_nsec);
+    for (uint32_t i = 0; i < plan->way_count; i++)
+        print_way(plan, i, out);
+    weir_buffer_puts(out, "],\n \"queues\":[");
+    for (uint32_t i = 0; i < plan->queue_count; i++)
+        print_queue(plan, i, out);
+    weir_buffer_puts(out, "],\n \"stages\":[");
+    for (uint32_t i = 0; i < plan->stage_count; i++)
+        print_stage(plan, i, out);
+    weir_buffer_puts(out, "]}\n");
+}
+
+int weir_counters_write(const struct weir_plan *plan, const char *path, struct weir_error *error)
+{
+    struct weir_buffer text = WEIR_BUFFER_INIT, temporary = WEIR_BUFFER_INIT;
+    weir_counters_print(plan, &text);
+    weir_buffer_printf(&temporary, "%s.part", path);
+    /* By way of another name, so that a reader finds a whole file. */
+    int rc = -ENOMEM;
+    FILE *file = text.failed || temporary.failed ? NULL : fopen(temporary.data, "w");
+    if (file) {
+        bool good = fwrite(text.data, 1, text.length, file) == text.length;
+        good = fclose(file) == 0 && good;
+        rc = good && rename(temporary.data, path) == 0 ? 0 : -EIO;
+    }
+    weir_buffer_release(&text);
+    weir_buffer_release(&temporary);
+    if (rc != 0)
+        return weir_error_set(error, WEIR_EXIT_USAGE, -rc, "can't write the counters to %s: %s", path, strerror(errno));
+    return 0;
+}

@@ -1,0 +1,153 @@
+#include "pipeline_dsl/runtime/item.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The first chunk of an arena: room for a message of 100 events, and never so much that keeping it would hurt. */
+#define ARENA_LEAST ((size_t)64 << 10)
+#define ARENA_MOST ((size_t)1 << 20)
+
+void weir_item_segment_begin(struct weir_thread *thread, struct weir_item *item, uint32_t queue, uint32_t stage)
+{
+    if (!item->weight) {
+        if (weir_trace_exact_semaphore)
+            __atomic_store_n(&thread->slot->unstamped, thread->slot->unstamped + 1, __ATOMIC_RELAXED);
+        return;
+    }
+    item->record = (struct weir_contract_record){
+        .push_ticks = queue == WEIR_NO_QUEUE ? 0 : item->push_ticks,
+        .bytes = queue == WEIR_NO_QUEUE ? item->payload_bytes : item->size_bytes,
+        .depth_bytes = queue == WEIR_NO_QUEUE ? 0 : item->depth_bytes,
+        .depth_items = queue == WEIR_NO_QUEUE ? 0 : item->depth_items,
+        .weight = item->weight,
+        .events = item->events,
+        .queue = (weir_u16)queue,
+        .first = (weir_u16)stage,
+        .tick_count = 1,
+        .way = (weir_u16)item->way_index,
+    };
+    item->record.ticks[0] = weir_clock_ticks();
+}
+
+static void chain(struct weir_thread *thread, struct weir_contract_record *record, uint32_t stage)
+{
+    uint64_t last = record->ticks[record->tick_count - 1];
+    record->flags |= WEIR_RECORD_CHAINED;
+    weir_thread_log(thread, record);
+    *record = (struct weir_contract_record){
+        .weight = record->weight,
+        .events = record->events,
+        .queue = WEIR_NO_QUEUE,
+        .first = (weir_u16)stage,
+        .tick_count = 1,
+        .flags = WEIR_RECORD_CONTINUES,
+        .way = record->way,
+    };
+    record->ticks[0] = last;
+}
+
+void weir_item_stamp(struct weir_thread *thread, struct weir_item *item, uint32_t stage)
+{
+    struct weir_contract_record *record = &item->record;
+    /* The first stage of a segment begins where the segment does. */
+    if (!record->tick_count || (record->tick_count == 1 && record->first == stage))
+        return;
+    uint32_t tag = thread->tag;
+    weir_thread_at(thread, WEIR_TAG(WEIR_INSTANCE_TRACING, 0));
+    record->events = item->events;
+    record->ticks[record->tick_count++] = weir_clock_ticks();
+    if (record->tick_count == WEIR_RECORD_TICKS)
+        chain(thread, record, stage);
+    weir_thread_at(thread, tag);
+}
+
+void weir_item_segment_end(struct weir_thread *thread, struct weir_contract_record *record)
+{
+    if (!record->tick_count)
+        return;
+    uint32_t tag = thread->tag;
+    weir_thread_at(thread, WEIR_TAG(WEIR_INSTANCE_TRACING, 0));
+    record->ticks[record->tick_count++] = weir_clock_ticks();
+    weir_thread_log(thread, record);
+    record->tick_count = 0;
+    weir_thread_at(thread, tag);
+}
+
+void weir_item_stamp_push(struct weir_item *item, uint64_t depth_items, uint64_t depth_bytes)
+{
+    if (weir_trace_exact_semaphore)
+        item->weight = 1;
+    if (!item->weight)
+        return;
+    item->push_ticks = weir_clock_ticks();
+    item->depth_items = (uint32_t)depth_items;
+    item->depth_bytes = depth_bytes;
+}
+
+static const uint8_t failed_without_text[] = { 0, 0, 0, 2, 0x10, 0 };
+
+static void reply_error(struct weir_item *item, const char *text, size_t size)
+{
+    struct weir_message answer = { .has_ok = true, .ok = false, .error = { (const uint8_t *)text, size } };
+    weir_buffer_clear(&item->reply);
+    item->reply_kind = WEIR_REPLY_BYTES;
+    if (weir_message_encode_framed(&answer, &item->reply, NULL) == 0 && !item->reply.failed)
+        return;
+    weir_buffer_release(&item->reply);
+    weir_buffer_add(&item->reply, failed_without_text, sizeof failed_without_text);
+}
+
+void weir_item_encode_reply(struct weir_item *item)
+{
+    if (item->answer_failed)
+        reply_error(item, item->answer_error, strlen(item->answer_error));
+    else
+        item->reply_kind = WEIR_REPLY_ACK;
+}
+
+void weir_item_refuse(struct weir_item *item, const char *format, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (length < 0)
+        length = 0;
+    reply_error(item, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
+}
+
+void weir_item_take_arena(struct weir_thread *thread, struct weir_item *item, size_t limit)
+{
+    if (!item->arena.chunk && thread->spare_count) {
+        item->arena = thread->spares[--thread->spare_count];
+        thread->spare_bytes -= item->arena.first_bytes;
+    }
+    if (!item->arena.chunk)
+        item->arena.first_bytes = thread->arena_bytes > ARENA_LEAST ? thread->arena_bytes : ARENA_LEAST;
+    item->arena.limit_bytes = limit;
+}
+
+void weir_item_shed_arena(struct weir_thread *thread, struct weir_item *item)
+{
+    struct weir_arena *arena = &item->arena;
+    if (!arena->chunk)
+        return;
+    /* One that had to grow: the next ones start out large enough. */
+    if (arena->used_bytes > arena->first_bytes && arena->used_bytes <= ARENA_MOST) {
+        size_t want = ARENA_LEAST;
+        while (want < arena->used_bytes)
+            want *= 2;
+        weir_arena_release(arena);
+        thread->arena_bytes = want;
+        return;
+    }
+    weir_arena_reset(arena);
+    uint32_t most = thread->loop ? WEIR_SPARE_ARENAS : 1;
+    if (!arena->chunk || thread->spare_count == most || thread->spare_bytes + arena->first_bytes > WEIR_SPARE_BYTES)
+        return;
+    thread->spares[thread->spare_count++] = *arena;
+    thread->spare_bytes += arena->first_bytes;
+    arena->chunk = NULL;
+}

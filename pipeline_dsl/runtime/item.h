@@ -1,0 +1,84 @@
+/*
+ * item: one message on its way through the server, from the frame that was cut to the reply that was written.
+ * Every stage gets it, and exactly one thread owns it at any moment: whoever took it from a queue, until it hands it on.
+ *
+ * Units: bytes; ticks.
+ * Owns: its payload, its arena and its reply.
+ * Threads: owner only. It is born and ends on the event loop of its connection.
+ * Errors: none.
+ */
+#ifndef WEIR_RUNTIME_ITEM_H
+#define WEIR_RUNTIME_ITEM_H
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "pipeline_dsl/runtime/block.h"
+#include "pipeline_dsl/runtime/thread.h"
+#include "pipeline_dsl/wire/message.h"
+
+/* What a stage returns: go on with the next one, or the item is no longer ours (handed over, finished, parked). */
+enum weir_outcome { WEIR_NEXT, WEIR_GONE };
+
+enum weir_reply_kind { WEIR_REPLY_NONE, WEIR_REPLY_ACK, WEIR_REPLY_BYTES };
+
+struct weir_item {
+    struct weir_item *next; /* in a free list, a completion list, or a chain of evicted items */
+    struct weir_loop *loop; /* where it was born and ends */
+    struct weir_conn *conn; /* used by that loop alone */
+    const struct weir_plan_way *way;
+    uint32_t way_index;
+    uint64_t sequence; /* of the request on its connection */
+
+    struct weir_block *block; /* holds the payload */
+    const uint8_t *payload;
+    size_t payload_bytes;
+    size_t size_bytes; /* as the queue that it is in counts it */
+
+    struct weir_arena arena; /* what it was decoded into */
+    struct weir_message message;
+    bool decoded, malformed;
+    uint32_t events;
+
+    /* the answer, made by the stages; `encode` turns it into the reply */
+    bool answer_failed;
+    const char *answer_error; /* static, or in the arena */
+    enum weir_reply_kind reply_kind;
+    struct weir_buffer reply; /* framed; of kind BYTES */
+
+    /* for the tracer */
+    uint32_t weight; /* 0: not stamped */
+    uint64_t push_ticks, depth_bytes;
+    uint32_t depth_items;
+    struct weir_contract_record record; /* of the segment it is in; tick_count 0: none is under way */
+};
+
+/* Opens a record when the item is stamped: the segment starts now, with `stage`. `queue`: what led here, or WEIR_NO_QUEUE. */
+void weir_item_segment_begin(struct weir_thread *thread, struct weir_item *item, uint32_t queue, uint32_t stage);
+/* The slow side of weir_item_enter(). */
+void weir_item_stamp(struct weir_thread *thread, struct weir_item *item, uint32_t stage);
+/* Closes the record and puts it into the log. The record may be a copy, when the item has been handed over meanwhile. */
+void weir_item_segment_end(struct weir_thread *thread, struct weir_contract_record *record);
+/* Under the lock of the queue that has just admitted it: when, and how full that is now. */
+void weir_item_stamp_push(struct weir_item *item, uint64_t depth_items, uint64_t depth_bytes);
+
+/* The crossing: the thread, with the item, enters a stage. */
+static inline void weir_item_enter(struct weir_thread *thread, struct weir_item *item, uint32_t stage)
+{
+    weir_thread_at(thread, WEIR_TAG(stage, WEIR_PART_NONE));
+    weir_thread_count(thread, stage);
+    if (__builtin_expect(item->weight, 0))
+        weir_item_stamp(thread, item, stage);
+}
+
+/* The answer becomes a framed reply: an acknowledgement, or ok=false with its reason. Without memory for it: an
+ * acknowledgement can't fail, and an error is sent without its text. */
+void weir_item_encode_reply(struct weir_item *item);
+/* ok=false with this reason, instead of whatever the stages would have answered. */
+void weir_item_refuse(struct weir_item *item, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Empties the arena, and keeps it for the thread's next message where there is room; else it stays with the item. */
+void weir_item_shed_arena(struct weir_thread *thread, struct weir_item *item);
+/* An empty arena for decoding, with `limit` bytes at most. */
+void weir_item_take_arena(struct weir_thread *thread, struct weir_item *item, size_t limit);
+
+#endif

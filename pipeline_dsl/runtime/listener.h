@@ -1,0 +1,25 @@
+/*
+ * listener: the socket of one way in, bound long before it accepts.
+ * It stands before the loops: the acceptor takes connections from here.
+ *
+ * Units: none.
+ * Owns: its socket.
+ * Threads: the server's main thread.
+ * Errors: an address that can't be had: -errno and a sentence that names the pipeline and the address.
+ */
+#ifndef WEIR_RUNTIME_LISTENER_H
+#define WEIR_RUNTIME_LISTENER_H
+
+#include "base/error.h"
+#include "pipeline_dsl/runtime/plan.h"
+
+struct weir_listener {
+    int fd;
+    char address[64]; /* the real one: "127.0.0.1:5555", "[::1]:5555" */
+};
+
+/* Binds `address` ("host:port", port 0: the kernel chooses), so that connections queue up, and nobody accepts them yet. */
+int weir_listener_open(struct weir_listener *listener, const char *pipeline, const char *address, struct weir_error *error);
+void weir_listener_close(struct weir_listener *listener);
+
+#endif

@@ -1,0 +1,329 @@
+/*
+ * DESIGN: one libuv loop a thread; libuv waits, the sockets are read and written here. Other threads reach a loop by three lists
+ * under its mutex and one uv_async wakeup: arrivals, finished items, and what else there is to do. A wakeup is sent only when
+ * the list was empty before: whoever finds it filled knows that one is under way.
+ *
+ * Order within one turn: libuv reports sockets and the wakeup; then, once for all of them, the replies that became complete are
+ * written (after_sleep), so that those of one turn share their sends.
+ *
+ * Lock order: the loop's mutex is innermost.
+ */
+#include "pipeline_dsl/runtime/loop.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pipeline_dsl/runtime/conn.h"
+#include "pipeline_dsl/runtime/handoff.h"
+#include "pipeline_dsl/runtime/way.h"
+
+#define FREE_ITEMS_KEPT 8192u
+
+/* --- items --------------------------------------------------------------------------------------------------------------- */
+
+struct weir_item *weir_loop_item_new(struct weir_loop *loop)
+{
+    struct weir_item *item = loop->free_items;
+    if (item) {
+        loop->free_items = item->next;
+        loop->free_count--;
+        return item;
+    }
+    item = calloc(1, sizeof *item);
+    if (!item)
+        return NULL;
+    item->loop = loop;
+    weir_arena_init(&item->arena, 0, SIZE_MAX);
+    return item;
+}
+
+void weir_loop_item_shed(struct weir_loop *loop, struct weir_item *item)
+{
+    weir_block_give(&loop->blocks, item->block);
+    item->block = NULL;
+    weir_item_shed_arena(&loop->thread, item);
+    weir_arena_release(&item->arena);
+}
+
+void weir_loop_item_free(struct weir_loop *loop, struct weir_item *item)
+{
+    weir_loop_item_shed(loop, item);
+    weir_buffer_release(&item->reply);
+    if (loop->free_count == FREE_ITEMS_KEPT) {
+        free(item);
+        return;
+    }
+    item->decoded = item->malformed = item->answer_failed = false;
+    item->events = 0;
+    item->reply_kind = WEIR_REPLY_NONE;
+    item->weight = 0;
+    item->record.tick_count = 0;
+    item->next = loop->free_items;
+    loop->free_items = item;
+    loop->free_count++;
+}
+
+/* --- from other threads -------------------------------------------------------------------------------------------------- */
+
+void weir_loop_adopt(struct weir_loop *loop, int fd, uint32_t way)
+{
+    struct weir_arrival *arrival = malloc(sizeof *arrival);
+    if (!arrival) {
+        close(fd);
+        return;
+    }
+    *arrival = (struct weir_arrival){ .fd = fd, .way = way };
+    __atomic_fetch_add(&loop->load, 1, __ATOMIC_RELAXED);
+    pthread_mutex_lock(&loop->mutex);
+    arrival->next = loop->arrivals;
+    loop->arrivals = arrival;
+    pthread_mutex_unlock(&loop->mutex);
+    uv_async_send(&loop->wake);
+}
+
+static void ask(struct weir_loop *loop, bool *what)
+{
+    pthread_mutex_lock(&loop->mutex);
+    *what = true;
+    pthread_mutex_unlock(&loop->mutex);
+    uv_async_send(&loop->wake);
+}
+
+void weir_loop_resume(struct weir_loop *loop)
+{
+    ask(loop, &loop->resumes);
+}
+
+void weir_loop_drain(struct weir_loop *loop)
+{
+    ask(loop, &loop->drains);
+}
+
+void weir_loop_stop(struct weir_loop *loop)
+{
+    ask(loop, &loop->stops);
+}
+
+/* Lock held. */
+static void ring_enter(struct weir_loop *loop, struct weir_item *item)
+{
+    struct weir_contract_queue *block = weir_loop_ring(loop, item->way->reply_queue);
+    weir_seqlock_begin(&block->sequence);
+    weir_word_add(&block->in, 1);
+    weir_word_add(&block->in_bytes, item->size_bytes);
+    weir_word_add(&block->queued_items, 1);
+    weir_word_add(&block->queued_bytes, item->size_bytes);
+    weir_seqlock_end(&block->sequence);
+    weir_item_stamp_push(item, block->queued_items, block->queued_bytes);
+}
+
+void weir_loop_finish(struct weir_thread *thread, struct weir_item *item)
+{
+    struct weir_loop *loop = item->loop;
+    struct weir_contract_record record;
+    weir_thread_at(thread, WEIR_TAG(item->way->reply_stage, WEIR_PART_PUSH));
+    if (item->reply_kind == WEIR_REPLY_NONE)
+        weir_item_encode_reply(item);
+    item->size_bytes = item->reply_kind == WEIR_REPLY_ACK ? sizeof weir_message_ack : item->reply.length;
+    weir_item_shed_arena(thread, item);
+    item->record.events = item->events;
+    record = item->record;
+    item->record.tick_count = 0;
+    item->next = NULL;
+
+    pthread_mutex_lock(&loop->mutex);
+    ring_enter(loop, item);
+    bool was_empty = false;
+    if (thread->loop != loop) {
+        was_empty = !loop->done_first;
+        if (was_empty)
+            loop->done_first = item;
+        else
+            loop->done_last->next = item;
+        loop->done_last = item;
+    }
+    pthread_mutex_unlock(&loop->mutex);
+    if (was_empty)
+        uv_async_send(&loop->wake);
+    weir_item_segment_end(thread, &record);
+    if (thread->loop == loop)
+        weir_conn_complete(item->conn, item);
+}
+
+/* --- the loop's own thread ----------------------------------------------------------------------------------------------- */
+
+static void take_arrivals(struct weir_loop *loop, struct weir_arrival *arrivals)
+{
+    while (arrivals) {
+        struct weir_arrival *arrival = arrivals;
+        arrivals = arrival->next;
+        weir_conn_open(loop, arrival->fd, arrival->way);
+        free(arrival);
+    }
+}
+
+static void take_finished(struct weir_item *item)
+{
+    while (item) {
+        struct weir_item *next = item->next;
+        weir_conn_complete(item->conn, item);
+        item = next;
+    }
+}
+
+/* Each connection that is parked at the queue gets its turn once, as long as there is room. One that parks again waits at the
+ * end. */
+static void resume_parked(struct weir_loop *loop, struct weir_queue *queue)
+{
+    struct weir_conn_list *list = &loop->parked[queue->index];
+    const struct weir_conn *last = list->last;
+    while (list->first) {
+        struct weir_conn *conn = list->first;
+        bool at_end = conn == last;
+        struct weir_item *item = conn->parked;
+        if (!weir_handoff_push(&loop->thread, queue, item, true))
+            return;
+        list->first = conn->next_parked;
+        if (!list->first)
+            list->last = NULL;
+        conn->parked = NULL;
+        weir_conn_continue(conn);
+        if (at_end)
+            break;
+    }
+    if (list->first)
+        weir_loop_resume(loop);
+}
+
+static void each_connection(struct weir_loop *loop, void (*what)(struct weir_conn *))
+{
+    for (struct weir_conn *conn = loop->connections, *next; conn; conn = next) {
+        next = conn->next;
+        what(conn);
+    }
+}
+
+static void on_wake(uv_async_t *async)
+{
+    struct weir_loop *loop = async->data;
+    weir_thread_sleep_end(&loop->thread);
+    pthread_mutex_lock(&loop->mutex);
+    struct weir_item *finished = loop->done_first;
+    struct weir_arrival *arrivals = loop->arrivals;
+    bool resumes = loop->resumes, drains = loop->drains, stops = loop->stops;
+    loop->done_first = loop->done_last = NULL;
+    loop->arrivals = NULL;
+    loop->resumes = false;
+    pthread_mutex_unlock(&loop->mutex);
+
+    take_finished(finished);
+    take_arrivals(loop, arrivals);
+    if (resumes)
+        for (uint32_t i = 0; i < loop->plan->queue_count; i++)
+            if (loop->parked[i].first)
+                resume_parked(loop, &loop->queues[i]);
+    if (drains && !loop->draining) {
+        loop->draining = true;
+        each_connection(loop, weir_conn_end);
+    }
+    if (stops && !loop->stopping) {
+        loop->stopping = true;
+        each_connection(loop, weir_conn_close);
+    }
+    weir_thread_at(&loop->thread, WEIR_TAG(WEIR_INSTANCE_RUNTIME, 0));
+}
+
+static void on_before_sleep(uv_prepare_t *prepare)
+{
+    struct weir_loop *loop = prepare->data;
+    if (loop->stopping && !loop->connections)
+        uv_stop(&loop->uv);
+    weir_thread_sleep_begin(&loop->thread, WEIR_WAIT_IDLE, WEIR_WAIT_LOOP);
+}
+
+static void on_after_sleep(uv_check_t *check)
+{
+    struct weir_loop *loop = check->data;
+    weir_thread_sleep_end(&loop->thread);
+    while (loop->dirty.first) {
+        struct weir_conn *conn = loop->dirty.first;
+        loop->dirty.first = conn->next_dirty;
+        if (!loop->dirty.first)
+            loop->dirty.last = NULL;
+        conn->dirty = false;
+        if (!conn->closing && !conn->blocked) {
+            weir_thread_at(&loop->thread, WEIR_TAG(conn->way->reply_stage, WEIR_PART_NONE));
+            conn->way->send(conn);
+            weir_thread_at(&loop->thread, WEIR_TAG(WEIR_INSTANCE_RUNTIME, 0));
+        }
+        weir_conn_continue(conn);
+    }
+}
+
+static void *run(void *argument)
+{
+    struct weir_loop *loop = argument;
+    char name[16];
+    snprintf(name, sizeof name, "%s-%u", loop->plan->pools[loop->pool].name, loop->shard);
+    pthread_setname_np(pthread_self(), name);
+    weir_thread_start(&loop->thread, loop->plan, loop->pool);
+    loop->thread.loop = loop;
+    loop->thread.queues = loop->queues;
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    weir_thread_stop(&loop->thread);
+    __atomic_store_n(&loop->ended, true, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void init_handles(struct weir_loop *loop)
+{
+    uv_async_init(&loop->uv, &loop->wake, on_wake);
+    uv_prepare_init(&loop->uv, &loop->before_sleep);
+    uv_check_init(&loop->uv, &loop->after_sleep);
+    loop->wake.data = loop->before_sleep.data = loop->after_sleep.data = loop;
+    uv_prepare_start(&loop->before_sleep, on_before_sleep);
+    uv_check_start(&loop->after_sleep, on_after_sleep);
+}
+
+int weir_loop_start(struct weir_loop *loop, const struct weir_plan *plan, struct weir_queue *queues, uint32_t pool, uint32_t shard,
+                    struct weir_error *error)
+{
+    *loop = (struct weir_loop){ .plan = plan, .queues = queues, .pool = pool, .shard = shard };
+    pthread_mutex_init(&loop->mutex, NULL);
+    loop->scratch = malloc(WEIR_LOOP_SCRATCH);
+    loop->acks = malloc(WEIR_LOOP_ACKS * sizeof weir_message_ack);
+    loop->parked = calloc(plan->queue_count + 1, sizeof *loop->parked);
+    if (!loop->scratch || !loop->acks || !loop->parked || uv_loop_init(&loop->uv) != 0)
+        return weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "can't set up an event loop of pool %s: no memory or descriptors",
+                              plan->pools[pool].name);
+    for (uint32_t i = 0; i < WEIR_LOOP_ACKS; i++)
+        memcpy(loop->acks + i * sizeof weir_message_ack, weir_message_ack, sizeof weir_message_ack);
+    init_handles(loop);
+    int code = pthread_create(&loop->handle, NULL, run, loop);
+    if (code)
+        return weir_error_set(error, WEIR_EXIT_USAGE, code, "can't start a thread of pool %s: %s", plan->pools[pool].name,
+                              strerror(code));
+    return 0;
+}
+
+void weir_loop_release(struct weir_loop *loop)
+{
+    pthread_join(loop->handle, NULL);
+    uv_close((uv_handle_t *)&loop->wake, NULL);
+    uv_close((uv_handle_t *)&loop->before_sleep, NULL);
+    uv_close((uv_handle_t *)&loop->after_sleep, NULL);
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    uv_loop_close(&loop->uv);
+    while (loop->free_items) {
+        struct weir_item *item = loop->free_items;
+        loop->free_items = item->next;
+        free(item);
+    }
+    weir_block_cache_release(&loop->blocks);
+    pthread_mutex_destroy(&loop->mutex);
+    free(loop->scratch);
+    free(loop->acks);
+    free(loop->parked);
+}

@@ -1,0 +1,95 @@
+/*
+ * loop: one event loop, a thread of a pool that listens: it owns connections, and the items that were born on them.
+ * It stands at both ends of an item's way: behind the acceptor, and behind the completion list.
+ *
+ * Units: none.
+ * Owns: its connections, its free items and blocks.
+ * Threads: the loop's own thread, but for the functions marked "any thread".
+ * Errors: running out of memory for an item closes its connection.
+ */
+#ifndef WEIR_RUNTIME_LOOP_H
+#define WEIR_RUNTIME_LOOP_H
+
+#include <pthread.h>
+#include <uv.h>
+
+#include "pipeline_dsl/runtime/item.h"
+
+#define WEIR_LOOP_SCRATCH ((size_t)256 << 10)
+#define WEIR_LOOP_ACKS 1024u /* acknowledgements that one send() may carry */
+
+struct weir_conn;
+
+/* A connection on its way from the acceptor to its loop. */
+struct weir_arrival {
+    struct weir_arrival *next;
+    int fd;
+    uint32_t way;
+};
+
+/* First in, first out. */
+struct weir_conn_list {
+    struct weir_conn *first, *last;
+};
+
+struct weir_loop {
+    uv_loop_t uv;
+    uv_async_t wake;
+    uv_prepare_t before_sleep;
+    uv_check_t after_sleep;
+    pthread_t handle;
+    struct weir_thread thread;
+    const struct weir_plan *plan;
+    struct weir_queue *queues;
+    uint32_t pool;
+    uint32_t shard; /* which of a way's and a ring's blocks are this loop's */
+    uint32_t load;  /* connections, those on their way included; atomic */
+
+    pthread_mutex_t mutex;
+    struct weir_item *done_first, *done_last; /* finished items, under mutex */
+    struct weir_arrival *arrivals;            /* under mutex, newest first */
+    bool resumes, drains, stops;              /* under mutex: what else the wakeup means */
+    /* This loop's share of each reply ring is under mutex too: plan->queue_blocks[queue][shard]. */
+
+    struct weir_conn *connections;
+    struct weir_conn_list *parked; /* [queue_count]: connections whose item waits for that queue */
+    struct weir_conn_list dirty;   /* connections with replies to send before the loop sleeps */
+    struct weir_item *free_items;
+    uint32_t free_count;
+    struct weir_block_cache blocks;
+    bool draining, stopping;
+    bool ended; /* atomic: the thread is done */
+    uint8_t *scratch; /* [WEIR_LOOP_SCRATCH]: what one recv() brings */
+    uint8_t *acks;    /* [WEIR_LOOP_ACKS] acknowledgements in a row */
+    uint64_t complained_ns; /* when it last told of a bad length */
+};
+
+/* Starts the thread. */
+int weir_loop_start(struct weir_loop *loop, const struct weir_plan *plan, struct weir_queue *queues, uint32_t pool, uint32_t shard,
+                    struct weir_error *error);
+/* Any thread: hands over an accepted socket; the loop owns it from now on, also when that fails. */
+void weir_loop_adopt(struct weir_loop *loop, int fd, uint32_t way);
+/* Any thread: a queue in front of which connections are parked has room again. */
+void weir_loop_resume(struct weir_loop *loop);
+/* Any thread: no more requests; each connection closes when its replies are written. */
+void weir_loop_drain(struct weir_loop *loop);
+/* Any thread: closes what is left; the thread ends when all of its items are back. */
+void weir_loop_stop(struct weir_loop *loop);
+/* Waits for the end of the thread. Nobody may send it anything any more. */
+void weir_loop_release(struct weir_loop *loop);
+
+/* Any thread: an item is finished and comes back. Counts it in the ring. */
+void weir_loop_finish(struct weir_thread *thread, struct weir_item *item);
+
+/* This loop's share of a reply ring; guarded by its mutex. */
+static inline struct weir_contract_queue *weir_loop_ring(const struct weir_loop *loop, uint32_t queue)
+{
+    return &loop->plan->queue_blocks[(size_t)queue * loop->plan->shards + loop->shard];
+}
+
+struct weir_item *weir_loop_item_new(struct weir_loop *loop);
+/* Takes from a finished item everything but its reply. */
+void weir_loop_item_shed(struct weir_loop *loop, struct weir_item *item);
+void weir_loop_item_free(struct weir_loop *loop, struct weir_item *item);
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * plan: what a generated file tells the runtime about its pipelines: the tables that the compiler filled in.
+ * It is the seam between the C that `weir build` writes and the archives that it links.
+ *
+ * Units: bytes, items.
+ * Owns: nothing; everything is static in the generated file.
+ * Threads: any (read only), apart from the blocks of the contract, whose writers probes/contract.h names.
+ * Errors: none.
+ *
+ * Pools, queues and ways in are named by their index, as in the topology. A stage is named by its id, which is its instance's
+ * index plus WEIR_INSTANCE_FIRST.
+ */
+#ifndef WEIR_RUNTIME_PLAN_H
+#define WEIR_RUNTIME_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/topology.h"
+#include "probes/contract.h"
+
+struct weir_thread;
+struct weir_item;
+struct weir_conn;
+
+/* A driver: runs one segment, the stages of a pipeline that follow each other on one pool. It owns the item and hands it on. */
+typedef void weir_driver(struct weir_thread *thread, struct weir_item *item);
+
+struct weir_plan_pool {
+    const char *name;
+    uint32_t threads;
+    bool listens;
+};
+
+struct weir_plan_queue {
+    const char *name;
+    enum weir_queue_kind kind;
+    uint32_t stage;       /* id of its handoff or reply */
+    uint32_t to_pool;     /* who takes */
+    uint64_t limit_bytes; /* of a reply ring: per connection */
+    uint64_t limit_items;
+    enum weir_full full;
+    weir_driver *run;     /* of a handoff: the segment behind it */
+    uint32_t run_stage;   /* id of the first stage of that segment */
+};
+
+struct weir_plan_way {
+    const char *name;
+    const char *address; /* "127.0.0.1:5555" */
+    uint32_t pool;
+    uint32_t listen_stage, frame_stage, reply_stage; /* ids; reply_stage 0: no replies are owed */
+    uint32_t reply_queue;
+    uint64_t frame_max_bytes;
+    uint64_t decode_max_bytes;
+    /* The stages that work on a connection, each a function of its own in the generated file, so that profilers see it. */
+    ptrdiff_t (*listen)(struct weir_conn *conn, void *span, size_t room);                              /* weir_conn_receive */
+    struct weir_item *(*frame)(struct weir_conn *conn, const void *data, size_t size, size_t *used);   /* weir_conn_frame */
+    void (*send)(struct weir_conn *conn);                                                              /* weir_conn_send */
+    weir_driver *run; /* the segment behind `frame` */
+};
+
+struct weir_plan {
+    const char *name; /* the topology's */
+    const struct weir_plan_pool *pools;
+    const struct weir_plan_queue *queues;
+    const struct weir_plan_way *ways;
+    const char *const *stages; /* [stage_count]: full names of the instances, in the order of their ids */
+    uint32_t pool_count, queue_count, way_count, stage_count;
+    uint32_t shards; /* threads of the largest pool that listens */
+    const void *topology;
+    uint32_t topology_bytes;
+    /* the blocks of the contract, static in the generated file */
+    struct weir_contract_cell *cells;   /* [WEIR_THREAD_SLOTS][tag_count] */
+    struct weir_contract_queue *queue_blocks; /* [queue_count][shards] */
+    struct weir_contract_way *way_blocks;     /* [way_count][shards] */
+};
+
+static inline uint32_t weir_plan_tag_count(const struct weir_plan *plan)
+{
+    return WEIR_TAG(WEIR_INSTANCE_FIRST + plan->stage_count, 0);
+}
+
+#endif

@@ -1,0 +1,305 @@
+/*
+ * DESIGN: the main thread runs a libuv loop of its own, with the listening sockets, the signals and, while the server ends, a
+ * tick of 10 ms. It belongs to no pool and handles no item.
+ *
+ * The end comes in three steps, each with a limit, so that neither a client that never reads nor a stage that never returns can
+ * hold it up:
+ *   draining   no new connections or requests; each connection closes when its replies are written. At most `drain_ns`
+ *   ending     loops close what is left, workers empty their queues without working on them. At most 2 s
+ *   ended      every thread is joined, or known to be stuck
+ */
+#include "pipeline_dsl/runtime/server.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define TICK_MS 10
+#define END_NS 2000000000u
+#define ACCEPTS_A_TURN 64
+#define RETRY_MS 100
+
+/* --- accepting ----------------------------------------------------------------------------------------------------------- */
+
+static struct weir_loop *least_loaded(struct weir_server *server, uint32_t pool)
+{
+    struct weir_loop *best = NULL;
+    uint32_t least = UINT32_MAX;
+    for (uint32_t i = 0; i < server->loop_count; i++) {
+        struct weir_loop *loop = &server->loops[i];
+        uint32_t load = __atomic_load_n(&loop->load, __ATOMIC_RELAXED);
+        if (loop->pool == pool && load < least) {
+            least = load;
+            best = loop;
+        }
+    }
+    return best;
+}
+
+static void on_acceptable(uv_poll_t *poll, int status, int events);
+
+static void on_retry(uv_timer_t *timer)
+{
+    struct weir_acceptor *acceptor = timer->data;
+    if (acceptor->server->state == WEIR_SERVER_RUNNING)
+        uv_poll_start(&acceptor->poll, UV_READABLE, on_acceptable);
+}
+
+static void on_acceptable(uv_poll_t *poll, int status, int events)
+{
+    struct weir_acceptor *acceptor = poll->data;
+    struct weir_server *server = acceptor->server;
+    (void)status;
+    (void)events;
+    for (int i = 0; i < ACCEPTS_A_TURN; i++) {
+        int fd = accept4(server->listeners[acceptor->way].fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            weir_loop_adopt(least_loaded(server, server->plan->ways[acceptor->way].pool), fd, acceptor->way);
+            continue;
+        }
+        /* Without descriptors the socket stays readable: wait, rather than spin, until a connection has gone. */
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            uv_poll_stop(poll);
+            uv_timer_start(&acceptor->retry, on_retry, RETRY_MS, 0);
+        }
+        return;
+    }
+}
+
+/* --- starting ------------------------------------------------------------------------------------------------------------ */
+
+static uint32_t threads_of(const struct weir_plan *plan, bool listens)
+{
+    uint32_t threads = 0;
+    for (uint32_t i = 0; i < plan->pool_count; i++)
+        if (plan->pools[i].listens == listens)
+            threads += plan->pools[i].threads;
+    return threads;
+}
+
+static void *zeroed(size_t count, size_t size)
+{
+    void *memory = calloc(count ? count : 1, size);
+    if (!memory)
+        weir_bug("no memory for the server's own tables (%zu x %zu bytes)", count, size);
+    return memory;
+}
+
+int weir_server_bind(struct weir_server *server, const struct weir_plan *plan, const char *const *addresses,
+                     struct weir_error *error)
+{
+    *server = (struct weir_server){ .plan = plan };
+    server->listeners = zeroed(plan->way_count, sizeof *server->listeners);
+    server->acceptors = zeroed(plan->way_count, sizeof *server->acceptors);
+    for (uint32_t i = 0; i < plan->way_count; i++)
+        server->listeners[i].fd = -1;
+    for (uint32_t i = 0; i < plan->way_count; i++) {
+        const struct weir_plan_way *way = &plan->ways[i];
+        int rc = weir_listener_open(&server->listeners[i], way->name, addresses[i] ? addresses[i] : way->address, error);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+static void init_queues(struct weir_server *server)
+{
+    const struct weir_plan *plan = server->plan;
+    uint32_t loop_count = threads_of(plan, true), filled = 0;
+    server->intakes = zeroed(plan->pool_count, sizeof *server->intakes);
+    server->queues = zeroed(plan->queue_count, sizeof *server->queues);
+    server->intake_queues = zeroed(plan->queue_count, sizeof *server->intake_queues);
+    for (uint32_t pool = 0; pool < plan->pool_count; pool++) {
+        uint32_t first = filled;
+        for (uint32_t i = 0; i < plan->queue_count; i++) {
+            if (plan->queues[i].kind != WEIR_QUEUE_HANDOFF || plan->queues[i].to_pool != pool)
+                continue;
+            weir_queue_init(&server->queues[i], plan, i, &server->intakes[pool], loop_count);
+            server->intake_queues[filled++] = &server->queues[i];
+        }
+        weir_intake_init(&server->intakes[pool], server->intake_queues + first, filled - first);
+    }
+}
+
+static int start_pool(struct weir_server *server, uint32_t pool, struct weir_error *error)
+{
+    const struct weir_plan *plan = server->plan;
+    for (uint32_t i = 0; i < plan->pools[pool].threads; i++) {
+        int rc;
+        if (plan->pools[pool].listens) {
+            rc = weir_loop_start(&server->loops[server->loop_count], plan, server->queues, pool, i, error);
+            server->loop_count += rc == 0;
+        } else if (server->intakes[pool].queue_count) {
+            rc = weir_worker_start(&server->workers[server->worker_count], plan, &server->intakes[pool], server->queues, pool, i, error);
+            server->worker_count += rc == 0;
+        } else {
+            rc = 0; /* a pool that nothing uses */
+        }
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* --- ending -------------------------------------------------------------------------------------------------------------- */
+
+static bool loops_idle(const struct weir_server *server)
+{
+    for (uint32_t i = 0; i < server->loop_count; i++)
+        if (__atomic_load_n(&server->loops[i].load, __ATOMIC_RELAXED))
+            return false;
+    return true;
+}
+
+static bool threads_ended(const struct weir_server *server)
+{
+    for (uint32_t i = 0; i < server->loop_count; i++)
+        if (!__atomic_load_n(&server->loops[i].ended, __ATOMIC_ACQUIRE))
+            return false;
+    for (uint32_t i = 0; i < server->worker_count; i++)
+        if (!__atomic_load_n(&server->workers[i].ended, __ATOMIC_ACQUIRE))
+            return false;
+    return true;
+}
+
+static void stop_accepting(struct weir_server *server)
+{
+    for (uint32_t i = 0; i < server->plan->way_count; i++) {
+        uv_poll_stop(&server->acceptors[i].poll);
+        uv_timer_stop(&server->acceptors[i].retry);
+        weir_listener_close(&server->listeners[i]);
+    }
+}
+
+static void end(struct weir_server *server)
+{
+    server->state = WEIR_SERVER_ENDING;
+    server->deadline_ns = weir_clock_ns() + END_NS;
+    for (uint32_t i = 0; i < server->plan->pool_count; i++)
+        weir_intake_close(&server->intakes[i], true);
+    for (uint32_t i = 0; i < server->loop_count; i++)
+        weir_loop_stop(&server->loops[i]);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct weir_server *server = timer->data;
+    bool late = weir_clock_ns() >= server->deadline_ns;
+    if (server->state == WEIR_SERVER_DRAINING && (loops_idle(server) || late)) {
+        server->timed_out = !loops_idle(server);
+        end(server);
+    } else if (server->state == WEIR_SERVER_ENDING && (threads_ended(server) || late)) {
+        server->stuck = !threads_ended(server);
+        server->state = WEIR_SERVER_ENDED;
+        uv_stop(&server->uv);
+    }
+}
+
+static void drain(struct weir_server *server)
+{
+    server->state = WEIR_SERVER_DRAINING;
+    server->deadline_ns = weir_clock_ns() + server->drain_ns;
+    stop_accepting(server);
+    for (uint32_t i = 0; i < server->loop_count; i++)
+        weir_loop_drain(&server->loops[i]);
+    uv_timer_start(&server->tick, on_tick, 0, TICK_MS);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct weir_server *server = handle->data;
+    if (number == SIGUSR1) {
+        if (server->counters_path)
+            weir_counters_write(server->plan, server->counters_path, NULL);
+    } else if (server->state == WEIR_SERVER_RUNNING) {
+        drain(server);
+    } else {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+}
+
+/* --- start, run, release -------------------------------------------------------------------------------------------------- */
+
+/* Signals and listening sockets of the main thread. */
+static void init_main_loop(struct weir_server *server)
+{
+    static const int numbers[] = { SIGTERM, SIGINT, SIGUSR1 };
+    uv_loop_init(&server->uv);
+    uv_timer_init(&server->uv, &server->tick);
+    server->tick.data = server;
+    for (int i = 0; i < 3; i++) {
+        uv_signal_init(&server->uv, &server->signals[i]);
+        server->signals[i].data = server;
+        uv_signal_start(&server->signals[i], on_signal, numbers[i]);
+    }
+    for (uint32_t i = 0; i < server->plan->way_count; i++) {
+        struct weir_acceptor *acceptor = &server->acceptors[i];
+        *acceptor = (struct weir_acceptor){ .server = server, .way = i };
+        uv_poll_init(&server->uv, &acceptor->poll, server->listeners[i].fd);
+        uv_timer_init(&server->uv, &acceptor->retry);
+        acceptor->poll.data = acceptor->retry.data = acceptor;
+        uv_poll_start(&acceptor->poll, UV_READABLE, on_acceptable);
+    }
+}
+
+int weir_server_start(struct weir_server *server, struct weir_error *error)
+{
+    const struct weir_plan *plan = server->plan;
+    weir_contract_publish(plan);
+    init_queues(server);
+    server->loops = zeroed(threads_of(plan, true), sizeof *server->loops);
+    server->workers = zeroed(threads_of(plan, false), sizeof *server->workers);
+    /* Signals are for the main thread. */
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int rc = 0;
+    for (uint32_t pool = 0; pool < plan->pool_count && rc == 0; pool++)
+        rc = start_pool(server, pool, error);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc == 0)
+        init_main_loop(server);
+    return rc;
+}
+
+void weir_server_run(struct weir_server *server)
+{
+    uv_run(&server->uv, UV_RUN_DEFAULT);
+}
+
+static void close_handle(uv_handle_t *handle, void *unused)
+{
+    (void)unused;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+void weir_server_release(struct weir_server *server)
+{
+    const struct weir_plan *plan = server->plan;
+    for (uint32_t i = 0; i < server->loop_count; i++)
+        weir_loop_release(&server->loops[i]);
+    for (uint32_t i = 0; i < server->worker_count; i++)
+        weir_worker_release(&server->workers[i]);
+    for (uint32_t i = 0; i < plan->queue_count; i++)
+        if (plan->queues[i].kind == WEIR_QUEUE_HANDOFF)
+            weir_queue_release(&server->queues[i]);
+    for (uint32_t i = 0; i < plan->pool_count; i++)
+        weir_intake_release(&server->intakes[i]);
+    uv_walk(&server->uv, close_handle, NULL);
+    uv_run(&server->uv, UV_RUN_DEFAULT);
+    uv_loop_close(&server->uv);
+    for (uint32_t i = 0; i < plan->way_count; i++)
+        weir_listener_close(&server->listeners[i]);
+    free(server->listeners);
+    free(server->acceptors);
+    free(server->intakes);
+    free(server->intake_queues);
+    free(server->queues);
+    free(server->loops);
+    free(server->workers);
+}

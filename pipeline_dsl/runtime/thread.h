@@ -1,0 +1,100 @@
+/*
+ * thread: one pool thread as a tracer sees it: its slot, its counters, its item log.
+ * Every crossing from one stage to the next goes through here, so this is the one file whose nanoseconds count.
+ *
+ * Units: ticks of base/clock.h.
+ * Owns: its slot, from weir_thread_start() to weir_thread_stop().
+ * Threads: owner only.
+ * Errors: a thread that finds no free slot counts in the contract's thread_overflow and works unseen.
+ */
+#ifndef WEIR_RUNTIME_THREAD_H
+#define WEIR_RUNTIME_THREAD_H
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "pipeline_dsl/runtime/plan.h"
+#include "pipeline_dsl/runtime/trace_point.h"
+
+struct weir_loop;
+struct weir_queue;
+
+/* Empty arenas that a thread keeps for the next messages that it decodes: a worker one, an event loop many, since its items
+ * are far away for long. */
+#define WEIR_SPARE_ARENAS 128u
+#define WEIR_SPARE_BYTES ((size_t)16 << 20)
+
+struct weir_thread {
+    struct weir_contract_thread *slot;
+    struct weir_contract_cell *cells; /* [tag_count] */
+    struct weir_contract_log *log;
+    uint32_t index; /* of its slot */
+    uint32_t tag;   /* what the slot says */
+    bool exact;     /* ticks are being added up since last_ticks */
+    uint64_t last_ticks;
+    /* which items are stamped in light mode: every skip-th, where skip is drawn anew with the mean `weight` */
+    uint32_t weight, skip;
+    uint32_t births; /* items in this slice */
+    uint64_t slice_ticks;
+    uint64_t random;
+    struct weir_loop *loop;     /* null: a worker */
+    struct weir_queue *queues;  /* [queue_count]: all of the server's */
+    struct weir_arena spares[WEIR_SPARE_ARENAS];
+    uint32_t spare_count;
+    size_t spare_bytes;
+    size_t arena_bytes; /* first chunk of the next new arena: grows to what messages really needed */
+};
+
+/* Fills in the exported contract; `magic` last, so that a tracer sees it whole or not at all. */
+void weir_contract_publish(const struct weir_plan *plan);
+extern struct weir_contract weir_contract;
+
+/* Takes a slot for the calling thread, and says so at the point thread_start. */
+void weir_thread_start(struct weir_thread *thread, const struct weir_plan *plan, uint32_t pool);
+/* Hands over what its log holds and frees the slot. */
+void weir_thread_stop(struct weir_thread *thread);
+
+/* The slow side of a crossing: adds the ticks since the last one to the tag that is being left. */
+void weir_thread_account(struct weir_thread *thread);
+
+/* The thread is at `tag` (WEIR_TAG) from now on. */
+static inline void weir_thread_at(struct weir_thread *thread, uint32_t tag)
+{
+    if (__builtin_expect(weir_trace_exact_semaphore | thread->exact, 0))
+        weir_thread_account(thread);
+    thread->tag = tag;
+    __atomic_store_n(&thread->slot->tag, tag, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline void weir_thread_count(struct weir_thread *thread, uint32_t stage)
+{
+    weir_u64 *entries = &thread->cells[WEIR_TAG(stage, WEIR_PART_NONE)].entries;
+    __atomic_store_n(entries, *entries + 1, __ATOMIC_RELAXED);
+}
+
+/* Counters that a stage keeps about itself. */
+void weir_thread_add_events(struct weir_thread *thread, uint32_t stage, uint64_t events);
+void weir_thread_add_own_cpu(struct weir_thread *thread, uint32_t stage, uint64_t cpu_ns);
+
+/* Around a call that may sleep. sleep_begin hands the log over when 8 records wait in it or the oldest is 10 ms old; it must
+ * not be called with a lock held: where one is, ask weir_thread_should_flush() first and let go of the lock. */
+void weir_thread_sleep_begin(struct weir_thread *thread, enum weir_wait kind, uint32_t object);
+static inline void weir_thread_sleep_end(struct weir_thread *thread)
+{
+    __atomic_store_n(&thread->slot->wait, WEIR_WAIT_NONE, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+bool weir_thread_should_flush(const struct weir_thread *thread);
+void weir_thread_flush(struct weir_thread *thread);
+
+/* For how many items the one that is born now stands in the item log; 0: it is not stamped. */
+uint32_t weir_thread_choose_traced(struct weir_thread *thread);
+static inline uint32_t weir_thread_choose(struct weir_thread *thread)
+{
+    return __builtin_expect(weir_trace_on_semaphore, 0) ? weir_thread_choose_traced(thread) : 0;
+}
+
+/* Appends a record to the item log. */
+void weir_thread_log(struct weir_thread *thread, const struct weir_contract_record *record);
+
+#endif

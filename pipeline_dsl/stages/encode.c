@@ -1,0 +1,8 @@
+#include "pipeline_dsl/stages/stages.h"
+
+enum weir_outcome weir_stage_encode(struct weir_thread *thread, struct weir_item *item)
+{
+    (void)thread;
+    weir_item_encode_reply(item);
+    return WEIR_NEXT;
+}

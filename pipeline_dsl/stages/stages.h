@@ -1,0 +1,45 @@
+/*
+ * stages: the built-in stages, as the generated C calls them. One file each, named like its verb.
+ * They stand between the runtime, which brings the item, and the next stage of the segment.
+ *
+ * A stage gets an item that it owns. WEIR_NEXT: the next stage goes on with it; WEIR_GONE: it has been handed over or finished.
+ *
+ * Units: bytes; ns.
+ * Owns: nothing; an index owns the events in it.
+ * Threads: any pool thread, several at once, each with an item of its own.
+ * Errors: an item that a stage can't work on is answered ok=false with the reason, in its turn.
+ */
+#ifndef WEIR_STAGES_STAGES_H
+#define WEIR_STAGES_STAGES_H
+
+#include "pipeline_dsl/runtime/call.h"
+#include "pipeline_dsl/runtime/conn.h"
+#include "pipeline_dsl/runtime/item.h"
+#include "pipeline_dsl/runtime/queue.h"
+#include "pipeline_dsl/runtime/server.h"
+#include "pipeline_dsl/stages/index.h"
+
+/* A payload becomes a message. */
+enum weir_outcome weir_stage_decode(struct weir_thread *thread, struct weir_item *item, uint32_t stage);
+
+/* The answer becomes the bytes of a reply. */
+enum weir_outcome weir_stage_encode(struct weir_thread *thread, struct weir_item *item);
+
+/* Sizes the item and hands it to the pool behind a queue. */
+enum weir_outcome weir_stage_handoff(struct weir_thread *thread, struct weir_item *item, uint32_t queue, enum weir_sized sized);
+
+/* Takes a message's events into the index; answers its query. */
+enum weir_outcome weir_stage_index(struct weir_thread *thread, struct weir_item *item, struct weir_index *index, const char *name);
+
+/* Burns thread CPU time, then sleeps. What it burned is added to its cell, as the truth that tests measure against. */
+enum weir_outcome weir_stage_busy(struct weir_thread *thread, struct weir_item *item, uint32_t stage, uint64_t cpu_ns,
+                                  uint64_t pause_ns);
+
+/* Runs the user's function. */
+enum weir_outcome weir_stage_call(struct weir_thread *thread, struct weir_item *item, const char *name,
+                                  int (*function)(struct weir_item *, struct weir_call *));
+
+/* Finishes the item: it goes back to its connection. */
+enum weir_outcome weir_stage_reply(struct weir_thread *thread, struct weir_item *item);
+
+#endif
