@@ -14,7 +14,7 @@
 #include "viz/heat.h"
 #include "viz/view.h"
 
-#define WIDTH 212         /* of the bar in a stage's card */
+#define WIDTH 226         /* of the bar in a stage's card */
 #define QUEUE_WIDTH 272   /* and in a queue's */
 #define BAR_HEIGHT 5
 #define NAME_COLUMNS 30u
@@ -63,15 +63,17 @@ static void small(const struct weir_card *card, const char *text, const char *in
     put(card, "</FONT>");
 }
 
-/* One small row: label left, value right. */
+/* One small row: label left, value right. Coloured, it is one cell, since two side by side leave a seam between them. */
 static void row(const struct weir_card *card, const char *label, const char *value, const char *paper, const char *ink)
 {
-    const char *fill = paper ? paper : "transparent";
-    weir_buffer_printf(card->out, "<TR><TD ALIGN=\"LEFT\" BGCOLOR=\"%s\">", fill);
+    if (paper)
+        weir_buffer_printf(card->out, "<TR><TD COLSPAN=\"2\" CELLPADDING=\"0\" BGCOLOR=\"%s\"><TABLE BORDER=\"0\" CELLBORDER=\"0\" "
+                           "CELLSPACING=\"0\" CELLPADDING=\"2\">", paper);
+    put(card, "<TR><TD ALIGN=\"LEFT\">");
     small(card, label, ink);
-    weir_buffer_printf(card->out, "</TD><TD ALIGN=\"RIGHT\" BGCOLOR=\"%s\">", fill);
+    put(card, "</TD><TD ALIGN=\"RIGHT\">");
     small(card, value, ink);
-    put(card, "</TD></TR>");
+    put(card, paper ? "</TD></TR></TABLE></TD></TR>" : "</TD></TR>");
 }
 
 static void wide_row(const struct weir_card *card, const char *text, const char *ink)
@@ -163,9 +165,9 @@ static void cost_row(const struct weir_card *card, const struct weir_profile_row
     double cost = weir_view_ns_per_item(card->profile, measured), late = weir_view_quantile(measured->service, 0.99);
     char left[64] = "", right[64] = "";
     if (isfinite(cost))
-        snprintf(left, sizeof left, "%s an item", weir_figure_ns(cost).text);
+        snprintf(left, sizeof left, "%s CPU an item", weir_figure_ns(cost).text);
     if (isfinite(late))
-        snprintf(right, sizeof right, "p99 %s%s", late < card->profile->probe_floor_ns ? "≤ " : "",
+        snprintf(right, sizeof right, "service p99 %s%s", late < card->profile->probe_floor_ns ? "≤ " : "",
                  weir_figure_ns(fmax(late, card->profile->probe_floor_ns)).text);
     if (*left || *right)
         row(card, left, right, NULL, ink);
@@ -196,7 +198,10 @@ void weir_card_stage(const struct weir_card *card, uint32_t index)
     open_table(card, WEIR_HEAT_LINE, heat->paper);
     head(card, card->topology->pipeline_count > 1 ? stage->full_name : stage->name,
          card->profile ? weir_figure_percent(share).text : "", heat->ink);
-    bar(card, card->profile ? share : 0, WIDTH, heat->bar, card->profile ? heat->track : heat->paper);
+    if (card->profile)
+        bar(card, share, WIDTH, heat->bar, heat->track);
+    else
+        weir_buffer_printf(card->out, "<TR><TD COLSPAN=\"2\" FIXEDSIZE=\"TRUE\" WIDTH=\"%d\" HEIGHT=\"1\"></TD></TR>", WIDTH);
     words(card->topology, stage, &text);
     if (text.length && !card->compact)
         wide_row(card, text.data, heat->faint);
@@ -311,10 +316,11 @@ void weir_card_queue(const struct weir_card *card, uint32_t index)
     head(card, weir_buffer_text(&name), card->profile && handoff ? weir_figure_percent(weir_view_share(card->profile, measured)).text : "",
          WEIR_HEAT_INK);
     double fill = card->profile ? weir_view_fill(card->profile, index) : 0;
-    bar(card, fill, card->profile ? QUEUE_WIDTH : WIDTH, WEIR_HEAT_QUEUE, WEIR_HEAT_TRACK);
+    if (card->profile)
+        bar(card, fill, QUEUE_WIDTH, WEIR_HEAT_QUEUE, WEIR_HEAT_TRACK);
     if (card->profile) {
         char text[64];
-        snprintf(text, sizeof text, "%s full on average", weir_figure_percent(fill).text);
+        snprintf(text, sizeof text, isfinite(fill) ? "%s full on average" : "nothing passed", weir_figure_percent(fill).text);
         row(card, text, "", NULL, WEIR_HEAT_QUEUE);
         queue_measured(card, index);
     } else {

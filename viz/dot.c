@@ -297,8 +297,8 @@ static int draw(struct graph *graph, struct weir_error *error)
 {
     struct weir_buffer *out = graph->card.out;
     graph->card.compact = tallest_pool(graph->card.topology) > COLUMN_TALL;
-    weir_buffer_puts(out, "digraph weir {\n"
-                          "  graph [rankdir=LR nodesep=0.3 ranksep=0.5 bgcolor=white pad=0.25 fontname=\"DejaVu Sans\" labelloc=t "
+    weir_buffer_printf(out, "digraph weir {\n  nodesep=%s\n", graph->card.compact ? "0.15" : "0.3");
+    weir_buffer_puts(out, "  graph [rankdir=LR ranksep=0.5 bgcolor=white pad=0.25 fontname=\"DejaVu Sans\" labelloc=t "
                           "labeljust=l charset=\"UTF-8\"]\n"
                           "  node [shape=plain fontname=\"DejaVu Sans\"]\n"
                           "  edge [fontname=\"DejaVu Sans\" fontsize=9 fontcolor=\"" WEIR_HEAT_FAINT "\" color=\"" WEIR_HEAT_LINE

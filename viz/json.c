@@ -1,0 +1,336 @@
+#include "viz/json.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+#include "viz/escape.h"
+#include "viz/view.h"
+
+#define PRECISION 12 /* digits: more would show how doubles round */
+
+/* Null when it is no number. */
+static json_t *number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *count(uint64_t value)
+{
+    return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
+}
+
+static json_t *text(const char *value)
+{
+    struct weir_buffer safe = WEIR_BUFFER_INIT;
+    if (!value)
+        return json_null();
+    weir_escape_utf8(&safe, value);
+    json_t *made = json_string(weir_buffer_text(&safe));
+    weir_buffer_release(&safe);
+    return made ? made : json_null();
+}
+
+static json_t *texts(const char *const *list, uint32_t n)
+{
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(array, text(list[i]));
+    return array;
+}
+
+static void set(json_t *object, const char *key, json_t *value)
+{
+    json_object_set_new(object, key, value);
+}
+
+static uint64_t grown(uint64_t begin, uint64_t end)
+{
+    return end > begin ? end - begin : 0;
+}
+
+static json_t *quantiles(const struct weir_histogram *histogram)
+{
+    if (!histogram || !histogram->count)
+        return json_null();
+    json_t *object = json_object();
+    set(object, "p50", number(weir_view_quantile(histogram, 0.5)));
+    set(object, "p90", number(weir_view_quantile(histogram, 0.9)));
+    set(object, "p99", number(weir_view_quantile(histogram, 0.99)));
+    set(object, "p999", number(weir_view_quantile(histogram, 0.999)));
+    set(object, "max", number(weir_view_max(histogram)));
+    set(object, "mean", number(weir_histogram_mean(histogram)));
+    set(object, "count", count(histogram->count));
+    return object;
+}
+
+static json_t *target(const struct weir_profile *profile)
+{
+    static const char *const kinds[] = { "built", "bound", "marked" };
+    json_t *object = json_object();
+    set(object, "pid", count(profile->pid));
+    set(object, "exe", text(profile->exe));
+    set(object, "pipeline", text(profile->topology.name));
+    set(object, "kind", json_string(kinds[profile->kind]));
+    set(object, "kernel", text(profile->kernel));
+    set(object, "cpus", count(profile->cpus));
+    return object;
+}
+
+static json_t *window(const struct weir_profile *profile)
+{
+    json_t *object = json_object();
+    set(object, "duration_ns", count(profile->duration_ns));
+    set(object, "mode", json_string(profile->mode == WEIR_MODE_EXACT ? "exact" : "light"));
+    set(object, "cpu_ns", count(profile->cpu_ns));
+    set(object, "start_unix_ns", count(profile->start_unix_ns));
+    set(object, "ended_by", text(profile->ended_by));
+    return object;
+}
+
+static json_t *kept_lost(uint64_t kept, uint64_t lost)
+{
+    json_t *object = json_object();
+    set(object, "kept", count(kept));
+    set(object, "lost", count(lost));
+    return object;
+}
+
+static json_t *ways_in(const struct weir_profile *profile)
+{
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < profile->topology.way_count; i++) {
+        const struct weir_profile_way_count *begin = &profile->ways[i].begin, *end = &profile->ways[i].end;
+        json_t *object = json_object(), *added = json_object();
+        set(object, "name", text(profile->topology.ways[i].name));
+        set(object, "accepted", count(end->accepted));
+        set(object, "answered", count(end->answered));
+        set(object, "abandoned", count(end->abandoned));
+        set(object, "discarded", count(end->discarded));
+        set(object, "in_flight", count(end->in_flight));
+        set(object, "accepted_bytes", count(end->accepted_bytes));
+        set(object, "events", count(end->events));
+        set(object, "malformed", count(end->malformed));
+        set(object, "bad_lengths", count(end->bad_lengths));
+        set(object, "connections", count(end->connections));
+        set(object, "opened", count(end->opened));
+        set(added, "accepted", count(grown(begin->accepted, end->accepted)));
+        set(added, "answered", count(grown(begin->answered, end->answered)));
+        set(added, "abandoned", count(grown(begin->abandoned, end->abandoned)));
+        set(added, "discarded", count(grown(begin->discarded, end->discarded)));
+        set(added, "events", count(grown(begin->events, end->events)));
+        set(object, "window", added);
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+static json_t *hot_functions(const struct weir_profile_row *row)
+{
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < row->hot_count; i++) {
+        json_t *object = json_object();
+        set(object, "symbol", text(row->hot[i].symbol));
+        set(object, "share", number(row->hot[i].share));
+        set(object, "samples", count(row->hot[i].samples));
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+static json_t *interval(double low, double high)
+{
+    json_t *array = json_array();
+    json_array_append_new(array, number(low));
+    json_array_append_new(array, number(high));
+    return array;
+}
+
+/* Times below the cost of a stamp are not the target's: they read as that cost, which stands beside them. */
+static json_t *service(const struct weir_profile *profile, const struct weir_histogram *histogram)
+{
+    if (!histogram || !histogram->count)
+        return json_null();
+    json_t *object = json_object();
+    set(object, "p50", number(fmax(weir_view_quantile(histogram, 0.5), profile->probe_floor_ns)));
+    set(object, "p99", number(fmax(weir_view_quantile(histogram, 0.99), profile->probe_floor_ns)));
+    set(object, "max", number(fmax(weir_view_max(histogram), profile->probe_floor_ns)));
+    set(object, "floor", number(profile->probe_floor_ns));
+    set(object, "count", count(histogram->count));
+    return object;
+}
+
+static json_t *stages(const struct weir_profile *profile)
+{
+    const struct weir_topology *topology = &profile->topology;
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < profile->row_count; i++) {
+        const struct weir_profile_row *row = &profile->rows[i];
+        bool counts = row->stage != WEIR_NONE && row->part == WEIR_PART_NONE, empty = weir_view_empty(profile);
+        json_t *object = json_object();
+        set(object, "name", text(row->name));
+        set(object, "part_of", row->part_of == WEIR_NONE ? json_null() : text(profile->rows[row->part_of].name));
+        set(object, "way_in", row->way == WEIR_NONE ? json_null() : text(topology->ways[row->way].name));
+        set(object, "pool", row->pool == WEIR_NONE ? json_null() : text(topology->pools[row->pool].name));
+        set(object, "cpu_share", number(weir_view_share(profile, row)));
+        set(object, "cpu_share_under", json_null());
+        set(object, "cpu_share_ci95", empty ? json_null() : interval(row->share_low, row->share_high));
+        set(object, "cpu_ns_per_item", number(weir_view_ns_per_item(profile, row)));
+        set(object, "cpu_ns_per_event", number(weir_view_ns_per_event(profile, row)));
+        set(object, "items_per_s", number(weir_view_items_per_s(profile, row)));
+        set(object, "service_ns", service(profile, row->service));
+        set(object, "hot", hot_functions(row));
+        set(object, "cpu_ns", empty ? json_null() : number(row->cpu_ns));
+        set(object, "own_cpu_ns", row->own_cpu_ns ? count(row->own_cpu_ns) : json_null());
+        set(object, "samples", count(row->samples));
+        set(object, "items", counts ? count(row->items) : json_null());
+        set(object, "events", counts && row->events ? count(row->events) : json_null());
+        set(object, "stamped", counts ? count(row->stamped) : json_null());
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+static json_t *edges(const struct weir_profile *profile)
+{
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < profile->edge_count; i++) {
+        const struct weir_profile_edge *edge = &profile->edges[i];
+        json_t *object = json_object();
+        set(object, "from", text(profile->topology.stages[edge->from].full_name));
+        set(object, "to", text(profile->topology.stages[edge->to].full_name));
+        set(object, "items_per_s", number(weir_view_per_s(profile, edge->items)));
+        set(object, "bytes_per_s", number(weir_view_per_s(profile, edge->bytes)));
+        set(object, "events_per_s", edge->events ? number(weir_view_per_s(profile, edge->events)) : json_null());
+        set(object, "items", count(edge->items));
+        set(object, "bytes", count(edge->bytes));
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+static json_t *depth(const struct weir_histogram *histogram, double mean)
+{
+    json_t *object = json_object();
+    bool any = histogram->count != 0;
+    set(object, "mean", any ? number(mean) : json_null());
+    set(object, "p50", number(weir_view_quantile(histogram, 0.5)));
+    set(object, "p99", number(weir_view_quantile(histogram, 0.99)));
+    set(object, "max", number(weir_view_max(histogram)));
+    return object;
+}
+
+static json_t *queue_window(const struct weir_profile_queue *queue)
+{
+    json_t *object = json_object();
+    set(object, "in", count(grown(queue->begin.in, queue->end.in)));
+    set(object, "out", count(grown(queue->begin.out, queue->end.out)));
+    set(object, "dropped", count(grown(queue->begin.dropped, queue->end.dropped)));
+    set(object, "rejected", count(grown(queue->begin.rejected, queue->end.rejected)));
+    return object;
+}
+
+static json_t *queues(const struct weir_profile *profile)
+{
+    const struct weir_topology *topology = &profile->topology;
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < topology->queue_count; i++) {
+        const struct weir_topology_queue *shape = &topology->queues[i];
+        const struct weir_profile_queue *queue = &profile->queues[i];
+        json_t *object = json_object();
+        set(object, "name", text(shape->name));
+        set(object, "kind", json_string(shape->kind == WEIR_QUEUE_REPLY ? "reply" : "handoff"));
+        set(object, "from_pool", shape->from_pool == WEIR_NONE ? json_null() : text(topology->pools[shape->from_pool].name));
+        set(object, "to_pool", shape->to_pool == WEIR_NONE ? json_null() : text(topology->pools[shape->to_pool].name));
+        set(object, "depth_items", depth(&queue->depth_items, queue->depth_items_mean));
+        set(object, "depth_bytes", depth(&queue->depth_bytes, queue->depth_bytes_mean));
+        set(object, "limit_items", shape->limit_items ? count(shape->limit_items) : json_null());
+        set(object, "limit_bytes", shape->limit_bytes ? count(shape->limit_bytes) : json_null());
+        set(object, "limit_per", json_string(shape->kind == WEIR_QUEUE_REPLY ? "connection" : "queue"));
+        set(object, "fill", number(weir_view_fill(profile, i)));
+        set(object, "wait_ns", quantiles(&queue->wait));
+        set(object, "wakeup_ns", quantiles(&queue->wakeup));
+        set(object, "in", count(queue->end.in));
+        set(object, "out", count(queue->end.out));
+        set(object, "dropped", count(queue->end.dropped));
+        set(object, "rejected", count(queue->end.rejected));
+        set(object, "queued", count(queue->end.queued));
+        set(object, "queued_bytes", count(queue->end.queued_bytes));
+        set(object, "parked", count(queue->end.parked));
+        set(object, "unstamped", count(queue->unstamped));
+        set(object, "window", queue_window(queue));
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+static json_t *pools(const struct weir_profile *profile)
+{
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < profile->topology.pool_count; i++) {
+        json_t *object = json_object(), *states = json_object();
+        set(object, "name", text(profile->topology.pools[i].name));
+        set(object, "threads", count(profile->pools[i].threads));
+        for (unsigned k = 0; k < WEIR_STATE_COUNT; k++)
+            set(states, weir_state_name((enum weir_state)k), number(weir_view_state(profile, i, (enum weir_state)k)));
+        set(object, "states", states);
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+static json_t *verdict_object(const struct weir_verdict *verdict)
+{
+    if (!verdict)
+        return json_null();
+    json_t *object = json_object();
+    set(object, "kind", text(verdict->kind));
+    set(object, "stage", text(verdict->stage));
+    set(object, "text", text(verdict->text));
+    set(object, "evidence", texts(verdict->evidence, verdict->evidence_count));
+    return object;
+}
+
+static json_t *overhead(const struct weir_profile *profile)
+{
+    json_t *object = json_object();
+    set(object, "tracer_cpu_share", number(profile->tracer_cpu_share));
+    set(object, "target_probe_cpu_share", weir_view_empty(profile) ? json_null() : number(profile->target_probe_cpu_share));
+    set(object, "probe_hits_per_s", number(profile->probe_hits_per_s));
+    set(object, "probe_floor_ns", number(profile->probe_floor_ns));
+    return object;
+}
+
+static int append(const char *data, size_t size, void *out)
+{
+    weir_buffer_add(out, data, size);
+    return ((struct weir_buffer *)out)->failed ? -1 : 0;
+}
+
+int weir_json_profile(const struct weir_profile *profile, const struct weir_verdict *verdict, struct weir_buffer *out,
+                      struct weir_error *error)
+{
+    json_t *root = json_object();
+    set(root, "version", json_integer(1));
+    set(root, "target", target(profile));
+    set(root, "window", window(profile));
+    set(root, "samples", kept_lost(profile->samples_kept, profile->samples_lost));
+    set(root, "records", kept_lost(profile->records_kept, profile->records_lost));
+    set(root, "threads_lost", count(profile->threads_lost));
+    set(root, "lossy", json_boolean(weir_profile_lossy(profile)));
+    set(root, "ways_in", ways_in(profile));
+    set(root, "stages", stages(profile));
+    set(root, "edges", edges(profile));
+    set(root, "queues", queues(profile));
+    set(root, "pools", pools(profile));
+    set(root, "slots", json_array());
+    set(root, "verdict", verdict_object(verdict));
+    set(root, "overhead", overhead(profile));
+    set(root, "violations", texts(profile->violations, profile->violation_count));
+    bool good = root && json_dump_callback(root, append, out, JSON_INDENT(2) | JSON_REAL_PRECISION(PRECISION)) == 0;
+    json_decref(root);
+    weir_buffer_putc(out, '\n');
+    if (!good || out->failed)
+        return weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "there is not enough memory to write the report");
+    return 0;
+}

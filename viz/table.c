@@ -1,0 +1,266 @@
+#include "viz/table.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "viz/escape.h"
+#include "viz/figure.h"
+#include "viz/grid.h"
+#include "viz/view.h"
+
+#define NAME_MOST 34u
+#define POOL_MOST 12u
+#define HOT_MOST 3u
+#define HOT_LEAST 0.02
+
+static void cell(struct weir_grid *grid, const char *text)
+{
+    weir_grid_cell(grid, text, 0);
+}
+
+static void heads(struct weir_grid *grid, const char *const *names)
+{
+    for (; *names; names++)
+        cell(grid, *names);
+}
+
+static void finish(struct weir_grid *grid, struct weir_buffer *out)
+{
+    weir_grid_write(grid, out);
+    weir_buffer_putc(out, '\n');
+    weir_grid_release(grid);
+}
+
+/* --- head ------------------------------------------------------------------------------------------------------------------- */
+
+static void head(const struct weir_profile *profile, const struct weir_verdict *verdict, struct weir_buffer *out)
+{
+    struct weir_buffer text = WEIR_BUFFER_INIT;
+    static const char *const kinds[] = { "built", "bound", "marked" };
+    weir_view_headline(profile, verdict, &text);
+    weir_escape_plain(out, weir_buffer_text(&text), WEIR_ESCAPE_ANY);
+    weir_buffer_puts(out, "\n\n");
+    weir_escape_plain(out, profile->topology.name, WEIR_ESCAPE_ANY);
+    weir_buffer_printf(out, " (%s), pid %u, ", kinds[profile->kind], profile->pid);
+    weir_escape_plain(out, profile->exe ? profile->exe : "", 60);
+    weir_buffer_printf(out, "\n%s %s, ended by %s; ", weir_figure_ns((double)profile->duration_ns).text,
+                       profile->mode == WEIR_MODE_EXACT ? "exact" : "light", profile->ended_by ? profile->ended_by : "");
+    weir_buffer_printf(out, "CPU time %s", weir_figure_ns((double)profile->cpu_ns).text);
+    if (profile->duration_ns)
+        weir_buffer_printf(out, ", %.2f of %u CPUs", (double)profile->cpu_ns / (double)profile->duration_ns, profile->cpus);
+    weir_buffer_puts(out, "; Linux ");
+    weir_escape_plain(out, profile->kernel ? profile->kernel : "", 30);
+    weir_buffer_printf(out, "\n%s samples, %s lost; ", weir_figure_count(profile->samples_kept).text,
+                       weir_figure_count(profile->samples_lost).text);
+    weir_buffer_printf(out, "%s item records, %s lost\n", weir_figure_count(profile->records_kept).text,
+                       weir_figure_count(profile->records_lost).text);
+    weir_buffer_clear(&text);
+    weir_view_losses(profile, &text);
+    if (text.length)
+        weir_buffer_printf(out, "\nLOSSY: %s. These figures may be wrong.\n", text.data);
+    weir_buffer_putc(out, '\n');
+    weir_buffer_release(&text);
+}
+
+/* --- stages ----------------------------------------------------------------------------------------------------------------- */
+
+/* Times below the cost of a stamp are not the target's. */
+static void service_cell(const struct weir_profile *profile, struct weir_grid *grid, double ns)
+{
+    char text[48];
+    bool below = ns < profile->probe_floor_ns;
+    snprintf(text, sizeof text, "%s%s", below ? "≤ " : "", weir_figure_ns(below ? profile->probe_floor_ns : ns).text);
+    cell(grid, text);
+}
+
+static void row_name(const struct weir_profile *profile, const struct weir_profile_row *row, struct weir_grid *grid)
+{
+    struct weir_buffer text = WEIR_BUFFER_INIT;
+    for (uint32_t of = row->part_of; of != WEIR_NONE; of = profile->rows[of].part_of)
+        weir_buffer_puts(&text, "  ");
+    weir_buffer_puts(&text, row->part == WEIR_PART_NONE ? row->name : weir_part_name(row->part));
+    uint32_t queue = row->stage == WEIR_NONE ? WEIR_NONE : profile->topology.stages[row->stage].queue;
+    if (row->part == WEIR_PART_SIZE && queue != WEIR_NONE)
+        weir_buffer_printf(&text, " (%s)", weir_sized_name(profile->topology.queues[queue].sized));
+    weir_grid_cell(grid, weir_buffer_text(&text), NAME_MOST);
+    weir_buffer_release(&text);
+}
+
+static void stage_row(const struct weir_profile *profile, const struct weir_profile_row *row, struct weir_grid *grid)
+{
+    row_name(profile, row, grid);
+    bool named = row->pool != WEIR_NONE && row->part == WEIR_PART_NONE;
+    weir_grid_cell(grid, named ? profile->topology.pools[row->pool].name : "", POOL_MOST);
+    cell(grid, weir_figure_percent(weir_view_share(profile, row)).text);
+    char wide[16];
+    snprintf(wide, sizeof wide, "%.1f", (row->share_high - row->share_low) * 50);
+    cell(grid, weir_view_empty(profile) ? "–" : wide);
+    cell(grid, weir_figure_ns(weir_view_ns_per_item(profile, row)).text);
+    cell(grid, weir_figure_ns(weir_view_ns_per_event(profile, row)).text);
+    bool counts = row->stage != WEIR_NONE && row->part == WEIR_PART_NONE;
+    cell(grid, counts ? weir_figure_rate(weir_view_items_per_s(profile, row)).text : "");
+    if (counts) {
+        service_cell(profile, grid, weir_view_quantile(row->service, 0.5));
+        service_cell(profile, grid, weir_view_quantile(row->service, 0.99));
+    } else {
+        cell(grid, "");
+        cell(grid, "");
+    }
+}
+
+static void stages(const struct weir_profile *profile, struct weir_buffer *out)
+{
+    static const char *const names[] = { "STAGE", "POOL", "CPU", "±", "AN ITEM", "AN EVENT", "ITEMS", "SERVICE", "P99", NULL };
+    struct weir_grid grid;
+    weir_grid_init(&grid, "llrrrrrrr");
+    heads(&grid, names);
+    for (uint32_t i = 0; i < profile->row_count; i++)
+        stage_row(profile, &profile->rows[i], &grid);
+    finish(&grid, out);
+}
+
+static void hot_functions(const struct weir_profile *profile, struct weir_buffer *out)
+{
+    struct weir_grid grid;
+    weir_grid_init(&grid, "llr");
+    static const char *const names[] = { "HOT FUNCTION", "IN", "CPU", NULL };
+    heads(&grid, names);
+    size_t before = grid.count;
+    for (uint32_t i = 0; i < profile->row_count; i++) {
+        const struct weir_profile_row *row = &profile->rows[i];
+        for (uint32_t k = 0; k < row->hot_count && k < HOT_MOST && row->hot[k].share >= HOT_LEAST; k++) {
+            weir_grid_cell(&grid, row->hot[k].symbol, 48);
+            weir_grid_cell(&grid, row->name, NAME_MOST);
+            cell(&grid, weir_figure_percent(row->hot[k].share).text);
+        }
+    }
+    if (grid.count > before)
+        finish(&grid, out);
+    else
+        weir_grid_release(&grid);
+}
+
+/* --- queues ----------------------------------------------------------------------------------------------------------------- */
+
+static void queue_times(const struct weir_profile *profile, struct weir_buffer *out)
+{
+    static const char *const names[] = { "QUEUE", "WAIT", "P99", "MAX", "WAKEUP", "P99", "ITEMS", "MAX", "BYTES", "LIMIT", "FULL", NULL };
+    struct weir_grid grid;
+    weir_grid_init(&grid, "lrrrrrrrrrr");
+    heads(&grid, names);
+    for (uint32_t i = 0; i < profile->topology.queue_count; i++) {
+        const struct weir_profile_queue *queue = &profile->queues[i];
+        bool any = queue->depth_items.count != 0, any_bytes = queue->depth_bytes.count != 0;
+        weir_grid_cell(&grid, profile->topology.queues[i].name, NAME_MOST);
+        cell(&grid, weir_figure_ns(weir_view_quantile(&queue->wait, 0.5)).text);
+        cell(&grid, weir_figure_ns(weir_view_quantile(&queue->wait, 0.99)).text);
+        cell(&grid, weir_figure_ns(weir_view_max(&queue->wait)).text);
+        cell(&grid, weir_figure_ns(weir_view_quantile(&queue->wakeup, 0.5)).text);
+        cell(&grid, weir_figure_ns(weir_view_quantile(&queue->wakeup, 0.99)).text);
+        cell(&grid, weir_figure_number(any ? queue->depth_items_mean : NAN).text);
+        cell(&grid, weir_figure_number(weir_view_max(&queue->depth_items)).text);
+        cell(&grid, weir_figure_bytes(any_bytes ? queue->depth_bytes_mean : NAN).text);
+        cell(&grid, weir_figure_bytes(weir_view_limit_bytes(profile, i)).text);
+        cell(&grid, weir_figure_percent(weir_view_fill(profile, i)).text);
+    }
+    finish(&grid, out);
+}
+
+static void queue_counts(const struct weir_profile *profile, struct weir_buffer *out)
+{
+    static const char *const names[] = { "SINCE THE START", "IN", "OUT", "DROPPED", "REJECTED", "QUEUED", "PARKED", "UNSTAMPED", NULL };
+    struct weir_grid grid;
+    weir_grid_init(&grid, "lrrrrrrr");
+    heads(&grid, names);
+    for (uint32_t i = 0; i < profile->topology.queue_count; i++) {
+        const struct weir_profile_queue_count *end = &profile->queues[i].end;
+        const uint64_t counts[] = { end->in, end->out, end->dropped, end->rejected, end->queued, end->parked,
+                                    profile->queues[i].unstamped };
+        weir_grid_cell(&grid, profile->topology.queues[i].name, NAME_MOST);
+        for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
+            cell(&grid, weir_figure_count(counts[k]).text);
+    }
+    finish(&grid, out);
+}
+
+/* --- the rest --------------------------------------------------------------------------------------------------------------- */
+
+static void pools(const struct weir_profile *profile, struct weir_buffer *out)
+{
+    struct weir_grid grid;
+    weir_grid_init(&grid, "lrrrrrrrrr");
+    cell(&grid, "POOL");
+    cell(&grid, "THREADS");
+    for (unsigned k = 0; k < WEIR_STATE_COUNT; k++) {
+        char name[24];
+        snprintf(name, sizeof name, "%s", weir_state_name((enum weir_state)k));
+        for (char *at = name; *at; at++)
+            *at = (char)(*at >= 'a' && *at <= 'z' ? *at - 32 : *at);
+        cell(&grid, name);
+    }
+    for (uint32_t i = 0; i < profile->topology.pool_count; i++) {
+        weir_grid_cell(&grid, profile->topology.pools[i].name, NAME_MOST);
+        cell(&grid, weir_figure_count(profile->pools[i].threads).text);
+        for (unsigned k = 0; k < WEIR_STATE_COUNT; k++)
+            cell(&grid, weir_figure_percent(weir_view_state(profile, i, (enum weir_state)k)).text);
+    }
+    finish(&grid, out);
+}
+
+static void ways(const struct weir_profile *profile, struct weir_buffer *out)
+{
+    static const char *const names[] = { "WAY IN", "ACCEPTED", "ANSWERED", "ABANDONED", "DISCARDED", "IN FLIGHT", "CONNECTIONS",
+                                         "MALFORMED", "BAD LENGTHS", NULL };
+    struct weir_grid grid;
+    weir_grid_init(&grid, "lrrrrrrrr");
+    heads(&grid, names);
+    for (uint32_t i = 0; i < profile->topology.way_count; i++) {
+        const struct weir_profile_way_count *end = &profile->ways[i].end;
+        const uint64_t counts[] = { end->accepted, end->answered, end->abandoned, end->discarded, end->in_flight, end->connections,
+                                    end->malformed, end->bad_lengths };
+        weir_grid_cell(&grid, profile->topology.ways[i].name, NAME_MOST);
+        for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
+            cell(&grid, weir_figure_count(counts[k]).text);
+    }
+    finish(&grid, out);
+}
+
+static void overhead(const struct weir_profile *profile, struct weir_buffer *out)
+{
+    weir_buffer_printf(out, "Tracing took %s of one CPU, ", weir_figure_percent(profile->tracer_cpu_share).text);
+    weir_buffer_printf(out, "and %s of the target's CPU time; %s hits/s",
+                       weir_figure_percent(weir_view_empty(profile) ? NAN : profile->target_probe_cpu_share).text,
+                       weir_figure_number(profile->probe_hits_per_s).text);
+    if (profile->probe_floor_ns > 0)
+        weir_buffer_printf(out, "; a service time below %s can't be seen", weir_figure_ns(profile->probe_floor_ns).text);
+    weir_buffer_putc(out, '\n');
+    if (profile->violation_count)
+        weir_buffer_puts(out, "\nWhat does not add up:\n");
+    for (uint32_t i = 0; i < profile->violation_count; i++) {
+        weir_buffer_puts(out, "  ");
+        weir_escape_plain(out, profile->violations[i], WEIR_ESCAPE_ANY);
+        weir_buffer_putc(out, '\n');
+    }
+}
+
+int weir_table_profile(const struct weir_profile *profile, const struct weir_verdict *verdict, struct weir_buffer *out,
+                       struct weir_error *error)
+{
+    head(profile, verdict, out);
+    if (weir_view_empty(profile))
+        weir_buffer_puts(out, "There are no samples in this window.\n\n");
+    if (profile->row_count)
+        stages(profile, out);
+    hot_functions(profile, out);
+    if (profile->topology.queue_count) {
+        queue_times(profile, out);
+        queue_counts(profile, out);
+    }
+    if (profile->topology.pool_count)
+        pools(profile, out);
+    if (profile->topology.way_count)
+        ways(profile, out);
+    overhead(profile, out);
+    return out->failed ? weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "there is not enough memory to write the report") : 0;
+}
