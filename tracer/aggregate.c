@@ -1,0 +1,386 @@
+/*
+ * DESIGN. The order is: the CPU time of each thread, which the scheduler knows exactly, is divided over its tags; tags are summed
+ * into rows; everything else hangs on rows. Shares then sum to 1 by construction: what no slot used is "(outside)".
+ */
+#include "tracer/aggregate.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tracer/split.h"
+
+#define EXACT_FLOOR 0.0005 /* half-width of an exact share when ticks and scheduler agree fully */
+
+struct totals {
+    double *cpu_ns;      /* [row_count] */
+    uint64_t *samples;   /* [row_count] */
+    double *error;       /* [row_count]: how far ticks and scheduler disagreed, as a share (exact) */
+    double cpu_all_ns;
+};
+
+static uint64_t grown(uint64_t before, uint64_t after)
+{
+    return after > before ? after - before : 0;
+}
+
+static double on_cpu_of(const struct weir_window *window, uint32_t slot)
+{
+    return (double)grown(window->begin.threads[slot].on_cpu_ns, window->last.threads[slot].on_cpu_ns);
+}
+
+/* Where the threads of the same pool were, for one that ran too little to be sampled. */
+static bool split_like_pool(const struct weir_window *window, uint32_t slot, double on_cpu_ns, double *cpu_ns)
+{
+    uint64_t *sum = calloc(window->tag_count, sizeof *sum);
+    for (uint32_t i = 0; sum && i < WEIR_THREAD_SLOTS; i++)
+        if (window->samples[i] && window->last.threads[i].pool == window->last.threads[slot].pool)
+            for (uint32_t tag = 0; tag < window->tag_count; tag++)
+                sum[tag] += window->samples[i][tag];
+    bool done = sum && weir_split_by_samples(on_cpu_ns, sum, window->tag_count, cpu_ns);
+    free(sum);
+    return done;
+}
+
+/* Divides one thread's CPU time over its tags. Returns by how much ticks and scheduler disagreed. */
+static double split_thread(const struct weir_window *window, uint32_t slot, double *cpu_ns)
+{
+    const struct weir_snapshot_thread *begin = &window->begin.threads[slot], *end = &window->last.threads[slot];
+    double on_cpu_ns = on_cpu_of(window, slot), error = -1;
+    memset(cpu_ns, 0, window->tag_count * sizeof *cpu_ns);
+    if (window->profile->mode == WEIR_MODE_EXACT && end->cells && end->off_tags) {
+        /* A slot that was first seen within the window began at 0. */
+        struct weir_contract_cell *no_cells = begin->cells ? NULL : calloc(window->tag_count, sizeof *no_cells);
+        uint64_t *no_off = begin->off_tags ? NULL : calloc(window->tag_count, sizeof *no_off);
+        if ((begin->cells || no_cells) && (begin->off_tags || no_off))
+            error = weir_split_by_ticks(on_cpu_ns, window->ns_per_tick, begin->cells ? begin->cells : no_cells, end->cells,
+                                        begin->off_tags ? begin->off_tags : no_off, end->off_tags, window->tag_count, cpu_ns);
+        free(no_cells);
+        free(no_off);
+    }
+    if (error >= 0)
+        return error;
+    bool done = window->samples[slot] && weir_split_by_samples(on_cpu_ns, window->samples[slot], window->tag_count, cpu_ns);
+    if (!done && !split_like_pool(window, slot, on_cpu_ns, cpu_ns))
+        cpu_ns[0] = on_cpu_ns;
+    return 0;
+}
+
+static void sum_threads(const struct weir_window *window, struct totals *totals, double *cpu_ns)
+{
+    for (uint32_t slot = 0; slot < WEIR_THREAD_SLOTS; slot++) {
+        if (!window->last.threads[slot].seen)
+            continue;
+        double error = split_thread(window, slot, cpu_ns);
+        for (uint32_t tag = 0; tag < window->tag_count; tag++) {
+            if (cpu_ns[tag] > 0) {
+                weir_rows_add(&window->rows, totals->cpu_ns, tag, cpu_ns[tag]);
+                weir_rows_add(&window->rows, totals->error, tag, cpu_ns[tag] * error);
+            }
+            if (window->samples[slot] && window->samples[slot][tag])
+                weir_rows_add_count(&window->rows, totals->samples, tag, window->samples[slot][tag]);
+        }
+        totals->cpu_all_ns += on_cpu_of(window, slot);
+    }
+    const uint64_t *outside = window->samples[WEIR_THREAD_SLOTS];
+    double process_ns = (double)grown(window->begin.process_cpu_ns, window->last.process_cpu_ns);
+    if (process_ns > totals->cpu_all_ns)
+        totals->cpu_ns[WEIR_ROW_OUTSIDE] = process_ns - totals->cpu_all_ns;
+    totals->cpu_all_ns += totals->cpu_ns[WEIR_ROW_OUTSIDE];
+    totals->samples[WEIR_ROW_OUTSIDE] = outside ? outside[0] : 0;
+}
+
+/* --- shares ----------------------------------------------------------------------------------------------------------------- */
+
+/* Adds one thread as a stratum to each row's interval. `hits` is room for [row_count]. */
+static void add_stratum(const struct weir_window *window, struct weir_split_interval *intervals, double weight, const uint64_t *samples,
+                        bool outside, uint64_t *hits)
+{
+    uint64_t all = 0;
+    memset(hits, 0, window->rows.row_count * sizeof *hits);
+    for (uint32_t tag = 0; samples && tag < window->tag_count; tag++) {
+        all += samples[tag];
+        if (outside)
+            hits[WEIR_ROW_OUTSIDE] += samples[tag];
+        else
+            weir_rows_add_count(&window->rows, hits, tag, samples[tag]);
+    }
+    for (uint32_t row = 0; row < window->rows.row_count; row++) {
+        /* Threads without a slot can be nowhere else, and the others never there: that is known, not sampled. */
+        if (outside || row == WEIR_ROW_OUTSIDE)
+            intervals[row].center += outside && row == WEIR_ROW_OUTSIDE ? weight : 0;
+        else
+            weir_split_interval_add(&intervals[row], weight, hits[row], all);
+    }
+}
+
+static int set_intervals(struct weir_window *window, const struct totals *totals)
+{
+    struct weir_profile *profile = window->profile;
+    struct weir_split_interval *intervals = calloc(profile->row_count, sizeof *intervals);
+    uint64_t *hits = calloc(profile->row_count, sizeof *hits);
+    if (!intervals || !hits) {
+        free(intervals);
+        free(hits);
+        return -ENOMEM;
+    }
+    bool exact = profile->mode == WEIR_MODE_EXACT;
+    for (uint32_t slot = 0; !exact && totals->cpu_all_ns > 0 && slot < WEIR_THREAD_SLOTS; slot++)
+        add_stratum(window, intervals, on_cpu_of(window, slot) / totals->cpu_all_ns, window->samples[slot], false, hits);
+    if (!exact && totals->cpu_all_ns > 0)
+        add_stratum(window, intervals, totals->cpu_ns[WEIR_ROW_OUTSIDE] / totals->cpu_all_ns, NULL, true, hits);
+    for (uint32_t i = 0; i < profile->row_count; i++) {
+        struct weir_profile_row *row = &profile->rows[i];
+        if (totals->cpu_all_ns <= 0)
+            continue;
+        double half = totals->error[i] / totals->cpu_all_ns + EXACT_FLOOR;
+        if (exact) {
+            row->share_low = fmax(row->share - half, 0);
+            row->share_high = fmin(row->share + half, 1);
+        } else {
+            weir_split_interval_end(&intervals[i], row->share, &row->share_low, &row->share_high);
+        }
+    }
+    free(intervals);
+    free(hits);
+    return 0;
+}
+
+/* --- rows ------------------------------------------------------------------------------------------------------------------- */
+
+/* The server's own counters, summed over threads into [row_count] each. */
+struct counted {
+    uint64_t *items, *events, *own_cpu_ns;
+};
+
+static void sum_cells(const struct weir_window *window, const struct counted *counted)
+{
+    static const struct weir_contract_cell nothing;
+    for (uint32_t slot = 0; slot < WEIR_THREAD_SLOTS; slot++) {
+        const struct weir_snapshot_thread *begin = &window->begin.threads[slot], *end = &window->last.threads[slot];
+        for (uint32_t tag = 0; end->cells && tag < window->tag_count; tag++) {
+            const struct weir_contract_cell *from = begin->cells ? &begin->cells[tag] : &nothing, *to = &end->cells[tag];
+            weir_rows_add_count(&window->rows, counted->items, tag, grown(from->entries, to->entries));
+            weir_rows_add_count(&window->rows, counted->events, tag, grown(from->events, to->events));
+            weir_rows_add_count(&window->rows, counted->own_cpu_ns, tag, grown(from->own_cpu_ns, to->own_cpu_ns));
+        }
+    }
+}
+
+static int set_service(struct weir_window *window)
+{
+    struct weir_profile *profile = window->profile;
+    for (uint32_t i = 0; i < window->items.instance_count; i++) {
+        const struct weir_items_stage *stage = &window->items.stages[i];
+        struct weir_rows_tag at = window->rows.tags[WEIR_TAG(WEIR_INSTANCE_FIRST + i, WEIR_PART_NONE)];
+        uint32_t targets[2] = { at.stage, at.way };
+        for (int k = 0; k < 2 && stage->service; k++) {
+            if (targets[k] == WEIR_NONE)
+                continue;
+            struct weir_profile_row *row = &profile->rows[targets[k]];
+            if (!row->service)
+                row->service = weir_arena_zalloc(&profile->arena, sizeof *row->service);
+            if (!row->service)
+                return -ENOMEM;
+            weir_histogram_merge(row->service, stage->service);
+            row->stamped += stage->stamped;
+        }
+    }
+    return 0;
+}
+
+static int set_rows(struct weir_window *window, const struct totals *totals, const struct counted *counted)
+{
+    struct weir_profile *profile = window->profile;
+    for (uint32_t i = 0; i < profile->row_count; i++) {
+        struct weir_profile_row *row = &profile->rows[i];
+        row->cpu_ns = totals->cpu_ns[i];
+        row->share = totals->cpu_all_ns > 0 ? fmin(row->cpu_ns / totals->cpu_all_ns, 1) : 0;
+        row->samples = totals->samples[i];
+        row->items = counted->items[i];
+        row->events = counted->events[i];
+        row->own_cpu_ns = counted->own_cpu_ns[i];
+    }
+    profile->cpu_ns = (uint64_t)(totals->cpu_all_ns + 0.5);
+    int rc = set_service(window);
+    return rc ? rc : set_intervals(window, totals);
+}
+
+/* --- queues, ways, edges, pools --------------------------------------------------------------------------------------------- */
+
+static void set_queues(struct weir_window *window, weir_aggregate_wakeups *wakeups, const void *context)
+{
+    struct weir_profile *profile = window->profile;
+    double duration_ns = (double)profile->duration_ns;
+    for (uint32_t i = 0; i < profile->topology.queue_count; i++) {
+        struct weir_profile_queue *queue = &profile->queues[i];
+        const struct weir_items_queue *items = &window->items.queues[i];
+        queue->begin = window->begin.queues[i];
+        queue->end = window->last.queues[i];
+        queue->wait = items->wait;
+        queue->depth_items_mean = weir_histogram_mean(&queue->depth_items);
+        queue->depth_bytes_mean = weir_histogram_mean(&queue->depth_bytes);
+        if (profile->mode == WEIR_MODE_EXACT && duration_ns > 0)
+            queue->depth_items_mean = items->held_ns / duration_ns;
+        /* Readings at random moments miss short peaks; a push that was stamped knows its own. */
+        if (queue->depth_items.count && items->depth_items_max > queue->depth_items.max)
+            queue->depth_items.max = items->depth_items_max;
+        if (queue->depth_bytes.count && items->depth_bytes_max > queue->depth_bytes.max)
+            queue->depth_bytes.max = items->depth_bytes_max;
+        const uint64_t *buckets = wakeups ? wakeups(context, i) : NULL;
+        for (unsigned k = 0; buckets && k < WEIR_HISTOGRAM_BUCKETS; k++) {
+            uint64_t low = weir_histogram_low(k), next = k + 1 < WEIR_HISTOGRAM_BUCKETS ? weir_histogram_low(k + 1) : low + 1;
+            if (buckets[k])
+                weir_histogram_add(&queue->wakeup, low + (next - low) / 2, buckets[k]);
+        }
+    }
+    for (uint32_t i = 0; i < profile->topology.way_count; i++) {
+        profile->ways[i].begin = window->begin.ways[i];
+        profile->ways[i].end = window->last.ways[i];
+    }
+}
+
+/* Items without a stamp passed a thread; they came through the queue that leads to its pool. */
+static void set_unstamped(struct weir_window *window)
+{
+    struct weir_profile *profile = window->profile;
+    for (uint32_t slot = 0; slot < WEIR_THREAD_SLOTS; slot++) {
+        uint64_t passed = grown(window->begin.threads[slot].unstamped, window->last.threads[slot].unstamped);
+        for (uint32_t i = 0; passed && i < profile->topology.queue_count; i++) {
+            if (profile->topology.queues[i].to_pool != window->last.threads[slot].pool)
+                continue;
+            profile->queues[i].unstamped += passed;
+            break;
+        }
+    }
+}
+
+/* Mean size of the items that came into a stage: from the log where it was stamped, else from the way in's own count. */
+static double mean_bytes(const struct weir_window *window, uint32_t stage)
+{
+    const struct weir_topology *topology = &window->profile->topology;
+    double bytes = 0, weight = 0;
+    for (uint32_t i = 0; i < topology->instance_count; i++) {
+        if (topology->instances[i].stage != stage)
+            continue;
+        bytes += window->items.stages[i].bytes;
+        weight += window->items.stages[i].bytes_weight;
+    }
+    uint32_t way = topology->pipelines[topology->stages[stage].pipeline].way;
+    if (weight <= 0 && way < topology->way_count) {
+        bytes = (double)grown(window->begin.ways[way].accepted_bytes, window->last.ways[way].accepted_bytes);
+        weight = (double)grown(window->begin.ways[way].accepted, window->last.ways[way].accepted);
+    }
+    return weight > 0 ? bytes / weight : 0;
+}
+
+static void add_edge(struct weir_window *window, uint32_t from, uint32_t to)
+{
+    struct weir_profile *profile = window->profile;
+    const struct weir_profile_row *row = &profile->rows[window->rows.stage_rows[to]];
+    const struct weir_profile_edge *before = profile->edge_count ? &profile->edges[profile->edge_count - 1] : NULL;
+    struct weir_profile_edge *edge = &profile->edges[profile->edge_count++];
+    *edge = (struct weir_profile_edge){ .from = from, .to = to, .items = row->items, .events = row->events };
+    edge->bytes = (uint64_t)((double)edge->items * mean_bytes(window, to) + 0.5);
+    /* Stages behind the decoder that don't count events pass on what came in. */
+    uint64_t known = profile->rows[window->rows.stage_rows[from]].events;
+    if (!known && before && before->to == from)
+        known = before->events;
+    if (!edge->events && edge->items)
+        edge->events = known;
+}
+
+static int set_edges(struct weir_window *window)
+{
+    struct weir_profile *profile = window->profile;
+    const struct weir_topology *topology = &profile->topology;
+    profile->edges = weir_arena_zalloc(&profile->arena, ((size_t)topology->stage_count * 2 + 1) * sizeof *profile->edges);
+    if (!profile->edges)
+        return -ENOMEM;
+    for (uint32_t p = 0; p < topology->pipeline_count; p++) {
+        const struct weir_topology_pipeline *pipeline = &topology->pipelines[p];
+        for (uint32_t i = 0; i < pipeline->stage_count; i++) {
+            uint32_t stage = pipeline->first_stage + i;
+            enum weir_verb_kind verb = topology->stages[stage].verb;
+            if (i + 1 < pipeline->stage_count)
+                add_edge(window, stage, stage + 1);
+            if ((verb == WEIR_THEN || verb == WEIR_TEE) && topology->stages[stage].target < topology->pipeline_count)
+                add_edge(window, stage, topology->pipelines[topology->stages[stage].target].first_stage);
+        }
+    }
+    return 0;
+}
+
+static const enum weir_state state_of[WEIR_PROBE_OFF_KINDS] = {
+    [WEIR_WAIT_NONE] = WEIR_STATE_OTHER, [WEIR_WAIT_IDLE] = WEIR_STATE_IDLE, [WEIR_WAIT_FULL] = WEIR_STATE_BACKPRESSURED,
+    [WEIR_WAIT_SLOT] = WEIR_STATE_STARVED, [WEIR_WAIT_IO] = WEIR_STATE_IO, [WEIR_WAIT_LOCK] = WEIR_STATE_LOCK,
+    [WEIR_WAIT_PAUSE] = WEIR_STATE_OTHER, [WEIR_PROBE_RUNNABLE] = WEIR_STATE_RUNNABLE,
+};
+
+/* A pool's states sum to its threads times the window. What the hypervisor stole from a running thread is in no kernel sum: the
+ * thread could have run. A thread that came or went within the window was elsewhere for the rest. */
+static void set_pools(struct weir_window *window)
+{
+    struct weir_profile *profile = window->profile;
+    double duration_ns = (double)profile->duration_ns;
+    for (uint32_t slot = 0; slot < WEIR_THREAD_SLOTS; slot++) {
+        const struct weir_snapshot_thread *begin = &window->begin.threads[slot], *end = &window->last.threads[slot];
+        double states[WEIR_STATE_COUNT] = { 0 }, sum = 0;
+        if (!end->seen || end->pool >= profile->topology.pool_count)
+            continue;
+        states[WEIR_STATE_RUNNING] = on_cpu_of(window, slot);
+        for (unsigned k = 0; k < WEIR_PROBE_OFF_KINDS; k++)
+            states[state_of[k]] += (double)grown(begin->off_ns[k], end->off_ns[k]);
+        for (unsigned k = 0; k < WEIR_STATE_COUNT; k++)
+            sum += states[k];
+        if (sum == 0 && !begin->seen)
+            continue;
+        if (sum < duration_ns)
+            states[begin->seen && begin->generation == end->generation ? WEIR_STATE_RUNNABLE : WEIR_STATE_OTHER] += duration_ns - sum;
+        struct weir_profile_pool *pool = &profile->pools[end->pool];
+        pool->threads++;
+        for (unsigned k = 0; k < WEIR_STATE_COUNT; k++)
+            pool->state_ns[k] += sum > duration_ns ? states[k] * duration_ns / sum : states[k];
+    }
+}
+
+int weir_aggregate(struct weir_window *window, weir_aggregate_wakeups *wakeups, const void *context)
+{
+    struct weir_profile *profile = window->profile;
+    size_t rows = profile->row_count;
+    struct totals totals = { calloc(rows, sizeof(double)), calloc(rows, sizeof(uint64_t)), calloc(rows, sizeof(double)), 0 };
+    struct counted counted = { calloc(rows, sizeof(uint64_t)), calloc(rows, sizeof(uint64_t)), calloc(rows, sizeof(uint64_t)) };
+    double *cpu_ns = calloc(window->tag_count, sizeof *cpu_ns);
+    int rc = -ENOMEM;
+    if (!totals.cpu_ns || !totals.samples || !totals.error || !counted.items || !counted.events || !counted.own_cpu_ns || !cpu_ns)
+        goto out;
+    profile->duration_ns = grown(window->begin.ns, window->last.ns);
+    sum_threads(window, &totals, cpu_ns);
+    sum_cells(window, &counted);
+    rc = set_rows(window, &totals, &counted);
+    if (rc)
+        goto out;
+    set_queues(window, wakeups, context);
+    set_unstamped(window);
+    rc = set_edges(window);
+    if (rc)
+        goto out;
+    set_pools(window);
+    profile->samples_kept = window->samples_kept;
+    profile->records_kept = window->items.kept;
+    profile->records_lost = window->items.lost;
+    profile->slice_count = window->slice_count;
+    profile->slices = (void *)weir_arena_dup(&profile->arena, window->slices, window->slice_count * sizeof *window->slices);
+    profile->target_probe_cpu_share = profile->rows[WEIR_ROW_TRACING].share;
+    rc = profile->slices ? 0 : -ENOMEM;
+out:
+    free(totals.cpu_ns);
+    free(totals.samples);
+    free(totals.error);
+    free(counted.items);
+    free(counted.events);
+    free(counted.own_cpu_ns);
+    free(cpu_ns);
+    return rc;
+}

@@ -1,0 +1,160 @@
+/* weir record: measures a running server and saves the profile. */
+#include <ctype.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "tracer/cli/verb.h"
+#include "tracer/session.h"
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int number)
+{
+    (void)number;
+    stop = 1;
+}
+
+/* Handlers are set outright: a shell's background job has these signals ignored, and still means them. */
+static void catch_signals(void)
+{
+    struct sigaction action = { .sa_handler = on_signal };
+    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+    sigset_t open;
+    sigemptyset(&open);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        sigaction(numbers[i], &action, NULL);
+        sigaddset(&open, numbers[i]);
+    }
+    sigprocmask(SIG_UNBLOCK, &open, NULL);
+}
+
+/* "10s", "500ms", "2min": as the language writes durations. */
+static int parse_duration(const char *text, uint64_t *ns)
+{
+    static const struct {
+        const char *name;
+        uint64_t ns;
+    } units[] = { { "ns", 1 }, { "us", 1000 }, { "ms", 1000000 }, { "s", 1000000000 }, { "min", 60000000000 }, { "h", 3600000000000 } };
+    char *end;
+    if (!isdigit((unsigned char)*text))
+        return -1;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (strcmp(end, units[i].name) != 0)
+            continue;
+        if (errno || number > INT64_MAX / 2 / units[i].ns)
+            return -1;
+        *ns = number * units[i].ns;
+        return 0;
+    }
+    return -1;
+}
+
+/* Names come from the target: control bytes must not reach a terminal. */
+static void put_name(const char *name)
+{
+    for (; *name; name++)
+        fputc((unsigned char)*name < 0x20 || *name == 0x7f ? '?' : *name, stderr);
+}
+
+static void on_progress(void *context, const struct weir_session_progress *progress)
+{
+    const struct weir_session_options *options = context;
+    if (progress->elapsed_ns == 0) {
+        fprintf(stderr, "weir record: attached to ");
+        put_name(progress->name);
+        fprintf(stderr, " (PID %d), %s mode, for %.3g s\n", progress->pid, options->mode == WEIR_MODE_EXACT ? "exact" : "light",
+                (double)options->duration_ns / 1e9);
+        if (progress->replaced)
+            fprintf(stderr, "weir record: the file of that executable has been replaced since it started; measuring the one that runs\n");
+        return;
+    }
+    fprintf(stderr, "weir record: %5.1f s  %.0f items/s  %.0f events/s  %.0f %% of one CPU\n", (double)progress->elapsed_ns / 1e9, progress->items_per_s,
+            progress->events_per_s, progress->cpu_share * 100);
+}
+
+/* NAME.wprof in the current folder; the name is the target's, so it must not lead elsewhere. */
+static void default_path(const struct weir_profile *profile, struct weir_buffer *path)
+{
+    const char *slash = strrchr(profile->exe, '/');
+    const char *name = profile->topology.name && *profile->topology.name ? profile->topology.name : slash ? slash + 1 : profile->exe;
+    for (; *name; name++)
+        weir_buffer_putc(path, isalnum((unsigned char)*name) || strchr("-_+.", *name) ? *name : '_');
+    weir_buffer_puts(path, ".wprof");
+}
+
+static void put_summary(const struct weir_profile *profile, const char *path)
+{
+    uint64_t items = 0;
+    for (uint32_t i = 0; i < profile->topology.way_count; i++)
+        items += profile->ways[i].end.accepted - profile->ways[i].begin.accepted;
+    fprintf(stderr, "weir record: saved %s: %.2f s (ended by %s), %llu items, %llu samples, %llu item records", path, (double)profile->duration_ns / 1e9,
+            profile->ended_by, (unsigned long long)items, (unsigned long long)profile->samples_kept, (unsigned long long)profile->records_kept);
+    if (profile->samples_lost || profile->records_lost || profile->threads_lost)
+        fprintf(stderr, "; lost: %llu samples, %llu records, %llu threads", (unsigned long long)profile->samples_lost,
+                (unsigned long long)profile->records_lost, (unsigned long long)profile->threads_lost);
+    fputc('\n', stderr);
+    for (uint32_t i = 0; i < profile->violation_count; i++) {
+        fprintf(stderr, "weir record: violated: ");
+        put_name(profile->violations[i]);
+        fputc('\n', stderr);
+    }
+}
+
+static int run(int argc, char **argv)
+{
+    const char *out = NULL, *pipeline = NULL, *duration = "10s";
+    struct weir_session_options options = { .stop = &stop, .progress = on_progress };
+    options.context = &options;
+    for (int i = 1; i < argc; i++) {
+        const char **value = strcmp(argv[i], "-o") == 0 ? &out : strcmp(argv[i], "--duration") == 0 ? &duration : strcmp(argv[i], "--pipeline") == 0 ? &pipeline : NULL;
+        if (value) {
+            if (++i == argc)
+                return weir_cli_usage(&weir_verb_record, "%s needs a value", argv[i - 1]);
+            *value = argv[i];
+        } else if (strcmp(argv[i], "--exact") == 0) {
+            options.mode = WEIR_MODE_EXACT;
+        } else if (argv[i][0] == '-' && argv[i][1]) {
+            return weir_cli_usage(&weir_verb_record, "there is no option %s", argv[i]);
+        } else if (options.target) {
+            return weir_cli_usage(&weir_verb_record, "one TARGET, not both '%s' and '%s'", options.target, argv[i]);
+        } else {
+            options.target = argv[i];
+        }
+    }
+    if (!options.target)
+        return weir_cli_usage(&weir_verb_record, "no TARGET given: a PID, a process name or the path of an executable");
+    if (parse_duration(duration, &options.duration_ns) != 0 || options.duration_ns == 0)
+        return weir_cli_usage(&weir_verb_record, "'%s' is not a duration; write 10s, 500ms or 2min", duration);
+    if (pipeline)
+        return weir_cli_usage(&weir_verb_record, "--pipeline is for servers that weir did not build, which can't be recorded yet; a built server carries its own description");
+
+    catch_signals();
+    struct weir_error error = WEIR_ERROR_INIT;
+    struct weir_profile *profile = NULL;
+    struct weir_buffer path = WEIR_BUFFER_INIT;
+    int rc = weir_session_record(&options, &profile, &error);
+    if (rc)
+        return weir_cli_fail("record", &error);
+    if (strcmp(profile->ended_by, "target exit") == 0)
+        fprintf(stderr, "weir record: the target has exited; saving what was measured until then\n");
+    if (out)
+        weir_buffer_puts(&path, out);
+    else
+        default_path(profile, &path);
+    rc = weir_profile_save(profile, weir_buffer_text(&path), &error);
+    if (!rc)
+        put_summary(profile, weir_buffer_text(&path));
+    weir_profile_free(profile);
+    weir_buffer_release(&path);
+    return rc ? weir_cli_fail("record", &error) : WEIR_EXIT_DONE;
+}
+
+const struct weir_verb weir_verb_record = {
+    "record", "TARGET [--duration 10s] [--exact] [--pipeline FILE] [-o x.wprof]", "attach to a running server, measure, detach, save", run,
+};
