@@ -30,8 +30,11 @@ static bool same_verb(const struct weir_tree_stage *node, enum weir_verb_kind ve
 
 static void not_built(struct weir_checker *checker, const struct weir_tree_unbuilt *unbuilt)
 {
-    if (unbuilt->span.length)
-        weir_diag_add(checker->bag, WEIR_E013_NOT_BUILT, unbuilt->span, "this version of weir doesn't build %s yet", unbuilt->what);
+    if (unbuilt->span.length == 0)
+        return;
+    struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E013_NOT_BUILT, unbuilt->span, "this version of weir doesn't build %s yet",
+                                           unbuilt->what);
+    weir_diag_hint(checker->bag, diag, "remove it for now; `weir lint --explain E013` lists what is built");
 }
 
 /* --- names -------------------------------------------------------------------------------------------------------------------- */
@@ -126,7 +129,9 @@ static void declare_pipeline(struct weir_checker *checker, const struct weir_tre
     *pipeline = (struct weir_topology_pipeline){ weir_checker_dup(checker, entry->name_span), first_stage, entry->stage_count, WEIR_NONE };
     if (!pipeline->name)
         return;
-    bool own = entry->name_span.length && declare(checker, entry, pipeline->name, WEIR_NAME_VALUE(WEIR_NAME_PIPELINE, index));
+    /* Of a pipeline whose braces don't fit nobody knows what it is the second of. */
+    bool lost = entry->broken && weir_names_find(&checker->names, pipeline->name, strlen(pipeline->name)) != WEIR_NAMES_NOT_FOUND;
+    bool own = entry->name_span.length && !lost && declare(checker, entry, pipeline->name, WEIR_NAME_VALUE(WEIR_NAME_PIPELINE, index));
     /* The stages of a second pipeline of the same name would all collide with the first one's. */
     if (!own)
         pipeline->name = "";

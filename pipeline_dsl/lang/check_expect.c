@@ -214,13 +214,16 @@ static void suggest(const struct asked *asked, struct weir_diag *diag, unsigned 
     }
     char found[200] = "";
     size_t used = 0;
-    for (uint32_t i = 0; i < topology->queue_count && of & (OF_QUEUE | OF_HANDOFF); i++) {
-        const struct weir_topology_queue *queue = &topology->queues[i];
-        bool near = pipeline == WEIR_NONE ? queue->to_pool == term->pool || queue->from_pool == term->pool
-                                          : topology->stages[queue->stage].pipeline == pipeline;
-        bool suits = of & OF_QUEUE || queue->kind == WEIR_QUEUE_HANDOFF;
-        if (near && suits && queue->name && used + strlen(queue->name) + 20 < sizeof found)
-            used += (size_t)snprintf(found + used, sizeof found - used, "%s`%s(%s)`", used ? " or " : "", metric, queue->name);
+    unsigned count = 0;
+    for (uint32_t i = 0; i < topology->stage_count && of & (OF_QUEUE | OF_HANDOFF) && count < 3; i++) {
+        const struct weir_topology_stage *stage = &topology->stages[i];
+        bool suits = stage->verb == WEIR_HANDOFF || (stage->verb == WEIR_REPLY && of & OF_QUEUE);
+        bool leads_here = stage->queue != WEIR_NONE && topology->queues[stage->queue].to_pool == term->pool;
+        bool near = pipeline == WEIR_NONE ? leads_here : stage->pipeline == pipeline;
+        if (!suits || !near || !stage->full_name || used + strlen(stage->full_name) + 20 >= sizeof found)
+            continue;
+        used += (size_t)snprintf(found + used, sizeof found - used, "%s`%s(%s)`", used ? " or " : "", metric, stage->full_name);
+        count++;
     }
     if (used)
         weir_diag_hint(asked->bag, diag, "write %s", found);
@@ -283,7 +286,9 @@ static bool check_value(const struct asked *asked, const struct rule *rule)
         return false;
     }
     if (node->unit == WEIR_SHARE && node->value > 1) {
-        weir_diag_add(asked->bag, WEIR_E083_OUT_OF_RANGE, node->value_span, "a share is at most 100%%, so that this says nothing");
+        weir_diag_hint(asked->bag,
+                       weir_diag_add(asked->bag, WEIR_E083_OUT_OF_RANGE, node->value_span, "a share is at most 100%%, so that this says nothing"),
+                       "write a share between 0%% and 100%%");
         return false;
     }
     return true;

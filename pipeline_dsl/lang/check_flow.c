@@ -218,7 +218,7 @@ static void check_limit(struct flow *flow, const struct weir_tree_stage *node, e
 {
     bool by_frame = flow->form == FRAME || sized == WEIR_SIZED_BYTES;
     uint64_t largest = by_frame ? flow->frame_max : flow->decode_max;
-    if (!flow->forms_matter || flow->form == UNKNOWN || largest == 0 || node->limit.value >= largest)
+    if (!flow->forms_matter || flow->form == UNKNOWN || largest == 0 || node->limit.span.length == 0 || node->limit.value >= largest)
         return;
     struct weir_diag_bag *bag = flow->checker->bag;
     char text[32];
@@ -234,6 +234,20 @@ static void check_limit(struct flow *flow, const struct weir_tree_stage *node, e
     else
         weir_diag_hint(bag, diag, "raise it to `limit %s`, or bound the message: `decode riemann max %.*s`", text,
                        (int)node->limit.span.length, weir_checker_text(flow->checker, node->limit.span));
+}
+
+/* `limit` and `full` have no default. */
+static void check_clauses(struct flow *flow, const struct weir_tree_stage *node)
+{
+    bool limit = node->clause_spans[WEIR_CLAUSE_LIMIT].length, full = node->clause_spans[WEIR_CLAUSE_FULL].length;
+    if (limit && full)
+        return;
+    const char *add = limit ? "add `full block`, `full reject`, `full drop newest` or `full drop oldest`"
+                      : full ? "add `limit 64MiB`" : "add `limit 64MiB full block`";
+    struct weir_diag *diag = weir_diag_add(flow->checker->bag, WEIR_E021_MISSING_CLAUSE, node->span, "`handoff` needs %s%s%s",
+                                           limit ? "" : "`limit`: how much may wait", limit || full ? "" : ", and ",
+                                           full ? "" : "`full`: what happens when it is full");
+    weir_diag_hint(flow->checker->bag, diag, "%s", add);
 }
 
 static enum weir_sized check_sized(struct flow *flow, const struct weir_tree_stage *node)
@@ -283,6 +297,7 @@ static void flow_handoff(struct flow *flow, uint32_t stage)
     } else if (to != WEIR_NONE && checker->pool_taker[to] == WEIR_NONE) {
         checker->pool_taker[to] = stage;
     }
+    check_clauses(flow, node);
     enum weir_sized sized = check_sized(flow, node);
     check_limit(flow, node, sized);
     uint64_t by_bytes = node->limit.value / WEIR_QUEUE_BYTES_PER_ITEM;
@@ -400,6 +415,8 @@ static void name_pools(struct flow *flow, uint32_t stage)
     uint32_t pool = find_pool(flow, node->pool_span);
     if (node->verb == WEIR_LISTEN && pool != WEIR_NONE && flow->checker->pool_listener[pool] == WEIR_NONE)
         flow->checker->pool_listener[pool] = stage;
+    if (node->verb == WEIR_LISTEN && node->transport == WEIR_TCP && !node->broken)
+        weir_check_address(flow->checker, node, stage);
 }
 
 static void check_end(struct flow *flow, const struct weir_topology_pipeline *pipeline)

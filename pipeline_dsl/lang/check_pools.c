@@ -101,7 +101,8 @@ static void check_cycles(struct weir_checker *checker)
     for (uint32_t i = topology->queue_count; i-- > 0;) {
         const struct weir_topology_queue *queue = &topology->queues[i];
         bool blocks = queue->kind == WEIR_QUEUE_HANDOFF && queue->full == WEIR_FULL_BLOCK && queue->from_pool != queue->to_pool;
-        if (!blocks || queue->from_pool == WEIR_NONE)
+        /* A pool that listens takes no handoffs, and that has been said. */
+        if (!blocks || queue->from_pool == WEIR_NONE || topology->pools[queue->to_pool].listens)
             continue;
         search.next_queue[i] = search.first_queue[queue->from_pool];
         search.first_queue[queue->from_pool] = i;
@@ -117,7 +118,7 @@ static void check_unused(struct weir_checker *checker)
 {
     const struct weir_topology *topology = checker->topology;
     /* A wrong name elsewhere is the likelier story. */
-    if (checker->tree->broken || checker->bound)
+    if (checker->tree->broken || checker->bound || checker->tree->pipeline_count == 0)
         return;
     for (uint32_t i = 0; i < topology->pool_count && !checker->pool_unknown; i++) {
         if (checker->pool_named[i])

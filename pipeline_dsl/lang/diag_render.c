@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "pipeline_dsl/lang/diag.h"
+#include "pipeline_dsl/lang/utf8.h"
 
 #define TAB_COLUMNS 4u
 #define WINDOW_BYTES 120u
@@ -56,20 +57,21 @@ static bool continues(char byte)
 static size_t add_clean(struct weir_buffer *out, const char *text, size_t length)
 {
     size_t columns = 0;
-    for (size_t i = 0; i < length; i++) {
+    for (size_t i = 0; i < length;) {
         unsigned char c = (unsigned char)text[i];
-        bool c1 = c == 0xc2 && i + 1 < length && (unsigned char)text[i + 1] < 0xa0;
+        size_t size = weir_utf8_length(text + i, length - i);
+        bool c1 = c == 0xc2 && size == 2 && (unsigned char)text[i + 1] < 0xa0;
         if (c == '\t') {
             weir_buffer_puts(out, "    ");
             columns += TAB_COLUMNS;
-        } else if (c < 0x20 || c == 0x7f || c1) {
-            weir_buffer_putc(out, '?');
-            columns++;
-            i += c1;
         } else {
-            weir_buffer_putc(out, (char)c);
-            columns += !continues((char)c);
+            if (size == 0 || c < 0x20 || c == 0x7f || c1)
+                weir_buffer_putc(out, '?');
+            else
+                weir_buffer_add(out, text + i, size);
+            columns++;
         }
+        i += size ? size : 1;
     }
     return columns;
 }

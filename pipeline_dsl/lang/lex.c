@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "pipeline_dsl/lang/utf8.h"
+
 void weir_lexer_init(struct weir_lexer *lexer, struct weir_diag_bag *bag, struct weir_arena *arena)
 {
     *lexer = (struct weir_lexer){ .source = &bag->source, .bag = bag, .arena = arena };
@@ -25,46 +27,6 @@ static int peek(const struct weir_lexer *lexer, size_t ahead)
     return at < lexer->source->length ? (unsigned char)lexer->source->text[at] : -1;
 }
 
-/* How long the UTF-8 character at text[0..left) is; 0 when it is none (Unicode 15, table 3-7). */
-static size_t utf8_length(const unsigned char *text, size_t left)
-{
-    unsigned char first = text[0], low = 0x80, high = 0xbf;
-    size_t length;
-    if (first < 0x80)
-        return 1;
-    if (first >= 0xc2 && first <= 0xdf)
-        length = 2;
-    else if (first >= 0xe0 && first <= 0xef)
-        length = 3;
-    else if (first >= 0xf0 && first <= 0xf4)
-        length = 4;
-    else
-        return 0;
-    if (first == 0xe0)
-        low = 0xa0;
-    else if (first == 0xed)
-        high = 0x9f;
-    else if (first == 0xf0)
-        low = 0x90;
-    else if (first == 0xf4)
-        high = 0x8f;
-    if (left < length || text[1] < low || text[1] > high)
-        return 0;
-    for (size_t i = 2; i < length; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    return length;
-}
-
-size_t weir_utf8_cut(const char *text, size_t length, size_t most)
-{
-    if (length <= most)
-        return length;
-    while (most > 0 && ((unsigned char)text[most] & 0xc0) == 0x80)
-        most--;
-    return most;
-}
-
 bool weir_lexer_check_text(struct weir_diag_bag *bag)
 {
     const struct weir_source *source = &bag->source;
@@ -79,7 +41,7 @@ bool weir_lexer_check_text(struct weir_diag_bag *bag)
         return false;
     }
     for (size_t i = 0; i < source->length;) {
-        size_t length = utf8_length(text + i, source->length - i);
+        size_t length = weir_utf8_length(source->text + i, source->length - i);
         if (length == 0) {
             struct weir_diag *diag = weir_diag_add(bag, WEIR_E002_NOT_UTF8, (struct weir_span){ i, 1 },
                                                    "byte 0x%02x is not UTF-8 here", text[i]);
@@ -214,7 +176,7 @@ static const struct {
 static struct weir_token lex_stray(struct weir_lexer *lexer)
 {
     const unsigned char *at = (const unsigned char *)lexer->source->text + lexer->offset;
-    size_t length = utf8_length(at, lexer->source->length - lexer->offset);
+    size_t length = weir_utf8_length((const char *)at, lexer->source->length - lexer->offset);
     if (length == 0)
         length = 1;
     if (!lexer->quiet) {
@@ -228,6 +190,8 @@ static struct weir_token lex_stray(struct weir_lexer *lexer)
             diag = weir_diag_add(lexer->bag, WEIR_E003_STRAY_BYTE, span, "the control byte 0x%02x means nothing here", at[0]);
         else
             diag = weir_diag_add(lexer->bag, WEIR_E003_STRAY_BYTE, span, "'%.*s' means nothing here", (int)length, (const char *)at);
+        if (at[0] >= 0x80)
+            weir_diag_hint(lexer->bag, diag, "names are made of the letters a to z and A to Z, digits, and _");
         for (size_t i = 0; i < sizeof lookalikes / sizeof *lookalikes; i++)
             if (strlen(lookalikes[i].bytes) == length && memcmp(at, lookalikes[i].bytes, length) == 0)
                 weir_diag_hint(lexer->bag, diag, "it looks like %s, but is another character; write %s", lookalikes[i].meant,

@@ -47,9 +47,6 @@ struct weir_token weir_lexer_next(struct weir_lexer *lexer);
 /* The next run without blanks, whatever is in it. NEWLINE or END when the line has no more. */
 struct weir_token weir_lexer_raw(struct weir_lexer *lexer);
 
-/* The first `most` bytes of a word, or less: never half a character. */
-size_t weir_utf8_cut(const char *text, size_t length, size_t most);
-
 /* Is the whole source UTF-8 without NULs? Else says so in the bag. */
 bool weir_lexer_check_text(struct weir_diag_bag *bag);
 

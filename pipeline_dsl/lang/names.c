@@ -117,7 +117,7 @@ void weir_nearest_offer(struct weir_nearest *nearest, const char *candidate, siz
     if (nearest->length > LONGEST || length > LONGEST || length == 0 || nearest->length == 0)
         return;
     size_t longer = length > nearest->length ? length : nearest->length;
-    size_t allowed = EDIT * ((longer + 2) / 3);
+    size_t allowed = EDIT * (longer < 6 ? 1 : longer / 3);
     size_t gap = EDIT * (longer - least(length, nearest->length));
     if (gap > allowed || gap >= nearest->best_distance)
         return;

@@ -44,7 +44,8 @@ struct weir_nearest {
 };
 
 struct weir_nearest weir_nearest(const char *wanted, size_t length);
-/* Considers one candidate: near enough is a third of the longer word, in single edits or swaps of neighbours; case counts half. */
+/* Considers one candidate: near enough is a third of the longer word, at least one, in single edits or swaps of
+ * neighbours; case counts half. */
 void weir_nearest_offer(struct weir_nearest *nearest, const char *candidate, size_t length);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "pipeline_dsl/lang/names.h"
 #include "pipeline_dsl/lang/parser.h"
+#include "pipeline_dsl/lang/utf8.h"
 
 /* --- tokens ----------------------------------------------------------------------------------------------------------- */
 
@@ -74,16 +75,16 @@ bool weir_parser_at_end_of_line(const struct weir_parser *parser)
     return parser->token.kind == WEIR_TOKEN_NEWLINE || parser->token.kind == WEIR_TOKEN_END;
 }
 
-bool weir_parser_skip_line(struct weir_parser *parser)
+char weir_parser_skip_line(struct weir_parser *parser)
 {
-    bool opens = false;
+    char last = '\0';
     parser->lexer.quiet = true;
     while (!weir_parser_at_end_of_line(parser)) {
-        opens = weir_parser_at(parser, "{");
+        last = parser->token.kind == WEIR_TOKEN_MARK ? *weir_parser_text(parser, parser->token.span) : '\0';
         weir_parser_skip(parser);
     }
     parser->lexer.quiet = false;
-    return opens;
+    return last;
 }
 
 /* --- complaints --------------------------------------------------------------------------------------------------------- */
@@ -169,7 +170,9 @@ bool weir_parser_name(struct weir_parser *parser, const char *what, struct weir_
         weir_diag_hint(parser->bag, weir_diag_add(parser->bag, WEIR_E014_BAD_NAME, token.span, "%s stands without quotes", what),
                        "write %.*s", length > 2 ? (int)length - 2 : 0, text + 1);
     else if (token.kind == WEIR_TOKEN_NUMBER || text[0] == '_')
-        weir_diag_add(parser->bag, WEIR_E014_BAD_NAME, token.span, "%s begins with a letter, not with '%c'", what, text[0]);
+        weir_diag_hint(parser->bag,
+                       weir_diag_add(parser->bag, WEIR_E014_BAD_NAME, token.span, "%s begins with a letter, not with '%c'", what, text[0]),
+                       "put a letter in front of it");
     else if (length > WEIR_NAME_MAX)
         weir_diag_add(parser->bag, WEIR_E014_BAD_NAME, token.span, "%s has at most %d bytes, this one has %zu", what, WEIR_NAME_MAX,
                       length);
@@ -212,11 +215,13 @@ bool weir_parser_end_of_line(struct weir_parser *parser)
 
 /* --- the file ------------------------------------------------------------------------------------------------------------- */
 
-static void next_line(struct weir_parser *parser)
+/* Returns whether the line ended in a closing brace that should have had a line of its own. */
+static bool next_line(struct weir_parser *parser)
 {
-    weir_parser_skip_line(parser);
+    bool closes = weir_parser_skip_line(parser) == '}';
     if (parser->token.kind == WEIR_TOKEN_NEWLINE)
         weir_parser_skip(parser);
+    return closes;
 }
 
 static void skip_empty_lines(struct weir_parser *parser)
@@ -312,8 +317,11 @@ static bool open_block(struct weir_parser *parser, struct weir_tree_entry *entry
 {
     parser->words = NULL;
     struct weir_span brace = parser->token.span;
-    if (!weir_parser_expect(parser, "{"))
+    if (!weir_parser_at(parser, "{")) {
+        weir_diag_hint(parser->bag, weir_parser_unexpected(parser, "`{`"), "the brace stands on the same line, and its `}` on a line of its own");
         return false;
+    }
+    weir_parser_skip(parser);
     entry->span = weir_span_join(entry->span, brace);
     if (weir_parser_at_end_of_line(parser))
         return true;
@@ -335,7 +343,10 @@ static void parse_stages(struct weir_parser *parser, struct weir_tree_entry *ent
         *end = stage;
         end = &stage->next;
         entry->stage_count++;
-        next_line(parser);
+        if (next_line(parser)) {
+            entry->end_span = stage->span;
+            return;
+        }
     }
 }
 
@@ -352,7 +363,10 @@ static void parse_expectations(struct weir_parser *parser, struct weir_tree_entr
         *end = expectation;
         end = &expectation->next;
         entry->expectation_count++;
-        next_line(parser);
+        if (next_line(parser)) {
+            entry->end_span = expectation->span;
+            return;
+        }
     }
 }
 
@@ -371,7 +385,7 @@ static void parse_block(struct weir_parser *parser, struct weir_tree_entry *entr
         entry->broken = true;
         parser->tree->broken = true;
         /* Without its brace the block's lines would each be an error of their own. */
-        if (!weir_parser_skip_line(parser))
+        if (weir_parser_skip_line(parser) != '{')
             parser->braces_reported = true;
     }
     if (entry->kind == WEIR_TREE_PIPELINE)
@@ -407,6 +421,20 @@ static void complain_about_line(struct weir_parser *parser)
 
 static const char *const openers[] = { "pool", "pipeline", "expect", "process" };
 
+/* Goes the line on as statement `which` would, behind its misspelt first word? */
+static bool goes_on_like(const struct weir_parser *parser, int which)
+{
+    struct weir_lexer ahead = parser->lexer;
+    ahead.quiet = true;
+    ahead.comments_end = &ahead.comments;
+    struct weir_token next = weir_lexer_next(&ahead);
+    if (which == 2)
+        return next.kind == WEIR_TOKEN_MARK;
+    if (which == 3)
+        return next.kind == WEIR_TOKEN_STRING;
+    return next.kind == WEIR_TOKEN_WORD && weir_lexer_next(&ahead).kind == (which == 0 ? WEIR_TOKEN_WORD : WEIR_TOKEN_MARK);
+}
+
 /* Which statement the line begins; a near miss is taken for what it nearly is, after complaining. -1 for none. */
 static int which_statement(struct weir_parser *parser)
 {
@@ -419,7 +447,7 @@ static int which_statement(struct weir_parser *parser)
         for (int i = 0; i < 4; i++)
             weir_nearest_offer(&nearest, openers[i], strlen(openers[i]));
     for (int i = 0; i < 4; i++)
-        if (nearest.best == openers[i]) {
+        if (nearest.best == openers[i] && goes_on_like(parser, i)) {
             struct weir_diag *diag = weir_diag_add(parser->bag, WEIR_E011_UNKNOWN_WORD, parser->token.span,
                                                    "no line begins with '%.*s'", (int)nearest.length, nearest.wanted);
             weir_diag_hint(parser->bag, diag, "did you mean `%s`?", openers[i]);
@@ -432,7 +460,7 @@ static int which_statement(struct weir_parser *parser)
 /* An unknown block: its lines are skipped with it. */
 static void skip_unknown(struct weir_parser *parser)
 {
-    bool opens = weir_parser_skip_line(parser);
+    bool opens = weir_parser_skip_line(parser) == '{';
     while (opens && parser->token.kind != WEIR_TOKEN_END) {
         next_line(parser);
         if (weir_parser_at(parser, "}"))
@@ -449,7 +477,8 @@ static void parse_statement(struct weir_parser *parser, struct weir_tree_entry *
     int which = which_statement(parser);
     struct weir_tree_entry *entry = which < 0 ? NULL : weir_parser_alloc(parser, sizeof *entry);
     if (!entry) {
-        parser->tree->names_lost = true;
+        if (!weir_parser_at(parser, "}"))
+            parser->tree->names_lost = true;
         skip_unknown(parser);
         return;
     }
@@ -473,8 +502,10 @@ static void parse_statement(struct weir_parser *parser, struct weir_tree_entry *
     **end = entry;
     *end = &entry->next;
     /* A block whose end is missing has stopped at the line that opens the next one. */
-    bool at_next = (entry->kind == WEIR_TREE_PIPELINE || entry->kind == WEIR_TREE_EXPECT) && entry->end_span.length == 0;
-    if (!at_next)
+    bool is_block = entry->kind == WEIR_TREE_PIPELINE || entry->kind == WEIR_TREE_EXPECT;
+    if (!is_block)
+        skip_unknown(parser);
+    else if (entry->end_span.length && !weir_parser_at_end_of_line(parser))
         next_line(parser);
 }
 

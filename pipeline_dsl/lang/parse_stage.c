@@ -180,7 +180,7 @@ static bool parse_clause(struct weir_parser *parser, struct weir_tree_stage *sta
 }
 
 /* "handoff" NAME { "limit" SIZE | "items" INT | "sized" ("bytes"|"arena"|"typed"|"reflect") | "full" policy }
- * `limit` and `full` must be there, each once. */
+ * Each clause comes once; the checker asks for `limit` and `full`. */
 static bool parse_handoff(struct weir_parser *parser, struct weir_tree_stage *stage)
 {
     if (!weir_parser_name(parser, "a pool's name", &stage->pool_span))
@@ -190,17 +190,7 @@ static bool parse_handoff(struct weir_parser *parser, struct weir_tree_stage *st
         if (!parse_clause(parser, stage))
             return false;
     parser->words = words;
-    bool limit = stage->clause_spans[WEIR_CLAUSE_LIMIT].length, full = stage->clause_spans[WEIR_CLAUSE_FULL].length;
-    if (limit && full)
-        return true;
-    struct weir_span span = weir_span_join(stage->verb_span, parser->last);
-    const char *add = limit ? "add `full block`, `full reject`, `full drop newest` or `full drop oldest`"
-                      : full ? "add `limit 64MiB`" : "add `limit 64MiB full block`";
-    struct weir_diag *diag = weir_diag_add(parser->bag, WEIR_E021_MISSING_CLAUSE, span, "`handoff` needs %s%s%s",
-                                           limit ? "" : "`limit`: how much may wait", limit || full ? "" : ", and ",
-                                           full ? "" : "`full`: what happens when it is full");
-    weir_diag_hint(parser->bag, diag, "%s", add);
-    return false;
+    return true;
 }
 
 /* "index" [ "ttl" DUR ] [ "limit" INT ] */

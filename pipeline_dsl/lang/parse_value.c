@@ -123,8 +123,7 @@ static bool parse_with_unit(struct weir_parser *parser, const char *what, const 
         } else {
             const char *meant = habit(units, suffix, suffix_length);
             diag = weir_diag_add(parser->bag, code, (struct weir_span){ span.offset + digits, suffix_length },
-                                 "'%.*s' is not a unit of a %s; there are %s", suffix_length < 20 ? (int)suffix_length : 20, suffix,
-                                 noun, names);
+                                 "'%.*s' is no unit of a %s; use %s", suffix_length < 20 ? (int)suffix_length : 20, suffix, noun, names);
             if (meant)
                 weir_diag_hint(parser->bag, diag, "write `%.*s%s`", (int)digits, text, meant);
         }

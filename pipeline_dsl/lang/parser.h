@@ -30,8 +30,8 @@ void weir_parser_take(struct weir_parser *parser);
 void weir_parser_take_then_raw(struct weir_parser *parser);
 /* Moves on without keeping it. */
 void weir_parser_skip(struct weir_parser *parser);
-/* Skips what is left of the line, quietly. Returns whether it ends in an opening brace. */
-bool weir_parser_skip_line(struct weir_parser *parser);
+/* Skips what is left of the line, quietly. Returns its last mark when nothing stands behind that, such as a brace; else NUL. */
+char weir_parser_skip_line(struct weir_parser *parser);
 
 const char *weir_parser_text(const struct weir_parser *parser, struct weir_span span);
 bool weir_parser_at(const struct weir_parser *parser, const char *word); /* a WORD or MARK of this text */

@@ -216,9 +216,8 @@ static void lay_out_blanks(struct line *first)
 }
 
 /* Pads the first words of a run of lines of one kind to one column. Comments don't end a run; for pools an empty line does. */
-static void pad_keys(struct line *first, struct weir_arena *scratch, bool *failed)
+static void pad_keys(struct line *first, bool *failed)
 {
-    (void)scratch;
     for (struct line *from = first; from;) {
         if (from->kind != POOL && from->kind != STAGE) {
             from = from->next;
@@ -263,29 +262,33 @@ static bool has_tail(const struct line *line)
 static size_t tail_column(const struct line *line)
 {
     size_t widest = 0;
-    for (; has_tail(line); line = line->next)
+    unsigned depth = line->depth;
+    for (const struct line *first = line; has_tail(line) && line->depth == depth; line = line->next) {
+        if (line != first && line->blank_before)
+            break;
         if (width(line) > widest)
             widest = width(line);
+    }
     return widest + 2;
 }
 
 static void write_lines(const struct line *first, const struct weir_source *source, struct weir_buffer *out)
 {
     size_t column = 0;
-    bool in_run = false;
-    for (const struct line *line = first; line; line = line->next) {
+    const struct line *above = NULL;
+    for (const struct line *line = first; line; above = line, line = line->next) {
         if (line->blank_before)
             weir_buffer_putc(out, '\n');
         for (unsigned i = 0; i < line->depth; i++)
             weir_buffer_puts(out, "    ");
         weir_buffer_add(out, line->text.data, line->text.length);
         if (has_tail(line)) {
-            if (!in_run || line->blank_before)
+            bool goes_on = has_tail(above) && above->depth == line->depth && !line->blank_before;
+            if (!goes_on)
                 column = tail_column(line);
             for (size_t i = width(line); i < column; i++)
                 weir_buffer_putc(out, ' ');
         }
-        in_run = has_tail(line);
         weir_buffer_add(out, source->text + line->comment.offset, line->comment.length);
         weir_buffer_putc(out, '\n');
     }
@@ -298,7 +301,7 @@ int weir_print(const struct weir_tree *tree, const struct weir_source *source, s
         print_entry(&printer, entry);
     place_comments(&printer, source->length);
     lay_out_blanks(printer.first);
-    pad_keys(printer.first, scratch, &printer.failed);
+    pad_keys(printer.first, &printer.failed);
     for (const struct line *line = printer.first; line; line = line->next)
         printer.failed = printer.failed || line->text.failed;
     if (!printer.failed)

@@ -83,7 +83,8 @@ static int print_json(const struct weir_diag_bag *bag, const struct weir_topolog
     json_t *diags = json_array();
     for (size_t i = 0; i < bag->count; i++)
         json_array_append_new(diags, diag_json(&bag->source, &bag->diags[i]));
-    json_t *report = json_pack("{s:i, s:s, s:I, s:I, s:o, s:o}", "version", 1, "file", bag->source.path, "errors",
+    json_t *path = json_string(bag->source.path); /* null when it is not UTF-8, which JSON can't hold */
+    json_t *report = json_pack("{s:i, s:o?, s:I, s:I, s:o, s:o}", "version", 1, "file", path, "errors",
                                (json_int_t)bag->error_count, "warnings", (json_int_t)bag->warning_count, "diagnostics", diags, "queues",
                                queues_json(topology));
     char *text = report ? json_dumps(report, JSON_INDENT(2)) : NULL;
