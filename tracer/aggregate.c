@@ -190,6 +190,15 @@ static int set_service(struct weir_window *window)
     return 0;
 }
 
+/* No item is inside `listen`: it hands over frames, and its items are those of the stage behind it. */
+static void set_listeners(struct weir_window *window)
+{
+    const struct weir_topology *topology = &window->profile->topology;
+    for (uint32_t i = 0; i + 1 < topology->stage_count; i++)
+        if (topology->stages[i].verb == WEIR_LISTEN && topology->stages[i + 1].pipeline == topology->stages[i].pipeline)
+            window->profile->rows[window->rows.stage_rows[i]].stamped = window->profile->rows[window->rows.stage_rows[i + 1]].stamped;
+}
+
 static int set_rows(struct weir_window *window, const struct totals *totals, const struct counted *counted)
 {
     struct weir_profile *profile = window->profile;
@@ -204,6 +213,7 @@ static int set_rows(struct weir_window *window, const struct totals *totals, con
     }
     profile->cpu_ns = (uint64_t)(totals->cpu_all_ns + 0.5);
     int rc = set_service(window);
+    set_listeners(window);
     return rc ? rc : set_intervals(window, totals);
 }
 

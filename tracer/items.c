@@ -4,6 +4,9 @@
  *
  * A stage counts an item by the tick at which the item entered it, held against the moments at which that thread's own counters
  * were read. That is what makes the two counts equal in exact mode, under load too.
+ *
+ * A reply has two segments: a worker finishes the item, an event loop sends what came back through the ring. The server counts
+ * the item in the first; how long it took and how large it was is told by the second.
  */
 #include "tracer/items.h"
 
@@ -20,6 +23,10 @@ int weir_items_init(struct weir_items *items, const struct weir_topology *topolo
     items->queue_count = topology->queue_count;
     items->stages = calloc((size_t)items->instance_count + 1, sizeof *items->stages);
     items->queues = calloc((size_t)items->queue_count + 1, sizeof *items->queues);
+    for (uint32_t i = 0; items->stages && i < items->instance_count; i++) {
+        const struct weir_topology_stage *stage = &topology->stages[topology->instances[i].stage];
+        items->stages[i].reply_queue = stage->verb == WEIR_REPLY ? stage->queue : WEIR_NONE;
+    }
     items->begin_ticks = UINT64_MAX;
     items->end_ticks = UINT64_MAX;
     for (uint32_t i = 0; i < WEIR_THREAD_SLOTS; i++)
@@ -95,7 +102,11 @@ static void add_wait(struct weir_items *items, uint32_t slot, const struct weir_
 static void add_stage(struct weir_items *items, uint32_t instance, const struct weir_contract_record *record, uint64_t from, uint64_t to)
 {
     struct weir_items_stage *stage = &items->stages[instance];
-    stage->stamped += record->weight;
+    bool is_reply = stage->reply_queue != WEIR_NONE, is_sent = is_reply && record->queue == stage->reply_queue;
+    if (!is_sent)
+        stage->stamped += record->weight;
+    if (is_reply && !is_sent)
+        return;
     if (!(record->flags & WEIR_RECORD_CONTINUES)) {
         stage->bytes += (double)record->bytes * record->weight;
         stage->bytes_weight += record->weight;

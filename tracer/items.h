@@ -18,6 +18,7 @@
 
 /* One stage instance. */
 struct weir_items_stage {
+    uint32_t reply_queue;           /* of a reply: its ring; else WEIR_NONE */
     struct weir_histogram *service; /* null while nothing came */
     uint64_t stamped;
     double bytes, bytes_weight; /* sizes of the items that passed, and how many they were */
