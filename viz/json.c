@@ -307,6 +307,17 @@ static int append(const char *data, size_t size, void *out)
     return ((struct weir_buffer *)out)->failed ? -1 : 0;
 }
 
+/* Takes `root`. */
+static int dump(json_t *root, struct weir_buffer *out, struct weir_error *error)
+{
+    bool good = root && json_dump_callback(root, append, out, JSON_INDENT(2) | JSON_REAL_PRECISION(PRECISION)) == 0;
+    json_decref(root);
+    weir_buffer_putc(out, '\n');
+    if (!good || out->failed)
+        return weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "there is not enough memory to write the report");
+    return 0;
+}
+
 int weir_json_profile(const struct weir_profile *profile, const struct weir_verdict *verdict, struct weir_buffer *out,
                       struct weir_error *error)
 {
@@ -327,10 +338,10 @@ int weir_json_profile(const struct weir_profile *profile, const struct weir_verd
     set(root, "verdict", verdict_object(verdict));
     set(root, "overhead", overhead(profile));
     set(root, "violations", texts(profile->violations, profile->violation_count));
-    bool good = root && json_dump_callback(root, append, out, JSON_INDENT(2) | JSON_REAL_PRECISION(PRECISION)) == 0;
-    json_decref(root);
-    weir_buffer_putc(out, '\n');
-    if (!good || out->failed)
-        return weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "there is not enough memory to write the report");
-    return 0;
+    return dump(root, out, error);
+}
+
+int weir_json_verdict(const struct weir_verdict *verdict, struct weir_buffer *out, struct weir_error *error)
+{
+    return dump(verdict_object(verdict), out, error);
 }

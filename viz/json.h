@@ -16,5 +16,7 @@
 
 int weir_json_profile(const struct weir_profile *profile, const struct weir_verdict *verdict, struct weir_buffer *out,
                       struct weir_error *error);
+/* The report's "verdict" alone. */
+int weir_json_verdict(const struct weir_verdict *verdict, struct weir_buffer *out, struct weir_error *error);
 
 #endif

@@ -115,8 +115,11 @@ static void stages(const struct weir_profile *profile, struct weir_buffer *out)
     struct weir_grid grid;
     weir_grid_init(&grid, "llrrrrrrr");
     heads(&grid, names);
-    for (uint32_t i = 0; i < profile->row_count; i++)
-        stage_row(profile, &profile->rows[i], &grid);
+    /* What is no stage stands at the end. */
+    for (int outside = 0; outside < 2; outside++)
+        for (uint32_t i = 0; i < profile->row_count; i++)
+            if ((profile->rows[i].stage == WEIR_NONE) == (outside == 1))
+                stage_row(profile, &profile->rows[i], &grid);
     finish(&grid, out);
 }
 

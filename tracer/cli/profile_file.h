@@ -1,0 +1,26 @@
+/*
+ * profile_file: how the verbs that read a profile get it: loaded, verified anew, with its verdict.
+ *
+ * Units: as in base/profile.h.
+ * Owns: the profile, until weir_cli_profile_release().
+ * Threads: one at a time.
+ * Errors: printed to stderr; the result is the exit code.
+ */
+#ifndef WEIR_CLI_PROFILE_FILE_H
+#define WEIR_CLI_PROFILE_FILE_H
+
+#include "base/arena.h"
+#include "base/profile.h"
+#include "base/verdict.h"
+
+struct weir_cli_profile {
+    struct weir_profile *profile;
+    struct weir_arena arena; /* of the verdict, and for whoever needs some */
+    struct weir_verdict verdict;
+};
+
+/* For verb `verb` ("report"). Returns 0, or an exit code; release it either way. */
+int weir_cli_profile_load(const char *verb, const char *path, struct weir_cli_profile *loaded);
+void weir_cli_profile_release(struct weir_cli_profile *loaded);
+
+#endif
