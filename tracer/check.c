@@ -346,7 +346,7 @@ static bool empty(const struct weir_profile *profile)
            (profile->mode == WEIR_MODE_LIGHT && !profile->samples_kept);
 }
 
-int weir_check_expectation(const struct weir_profile *profile, const struct weir_topology_expectation *expectation,
+int weir_check_evaluate(const struct weir_profile *profile, const struct weir_topology_expectation *expectation,
                            struct weir_arena *arena, struct weir_check *check, struct weir_error *error)
 {
     struct weir_check made = { .result = WEIR_CHECK_MISSED, .measure_count = expectation->term_count };

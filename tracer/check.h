@@ -38,7 +38,7 @@ struct weir_check {
     uint32_t measure_count;
 };
 
-int weir_check_expectation(const struct weir_profile *profile, const struct weir_topology_expectation *expectation,
+int weir_check_evaluate(const struct weir_profile *profile, const struct weir_topology_expectation *expectation,
                            struct weir_arena *arena, struct weir_check *check, struct weir_error *error);
 
 /* The exit code that several results lead to: a definite miss beats what can't be told. */

@@ -85,7 +85,7 @@ static int work_out(const struct options *options, struct weir_cli_profile *load
         work->count++;
     }
     for (uint32_t i = 0; i < work->count; i++)
-        if (weir_check_expectation(loaded->profile, &work->expectations[i], &loaded->arena, &work->checks[i], &error) != 0)
+        if (weir_check_evaluate(loaded->profile, &work->expectations[i], &loaded->arena, &work->checks[i], &error) != 0)
             return weir_cli_fail("check", &error);
     return WEIR_EXIT_DONE;
 }
