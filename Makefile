@@ -167,7 +167,7 @@ $(SYSTEM): $(B)/tests/system/%: $(B)/obj/tests/system/%.o $(HARNESS) $(foreach r
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $< $(HARNESS) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(TEST_LIBS) $(LIBS) -o $@
 
-$(REPLAY): $(B)/tests/fuzz/%_replay: $(B)/obj/tests/fuzz/%_fuzz.o $(B)/obj/tests/fuzz/replay.o $(foreach r,lang wire base,$(call lib,$(r)))
+$(REPLAY): $(B)/tests/fuzz/%_replay: $(B)/obj/tests/fuzz/%_fuzz.o $(B)/obj/tests/fuzz/replay.o $(foreach r,viz lang wire base,$(call lib,$(r)))
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS) -o $@
 
@@ -191,7 +191,8 @@ fuzz: $(FUZZ:%=fuzz-%)
 fuzz-%: tests/fuzz/%_fuzz.c $(GEN_base) $(GEN_wire) | $(DEPS_STAMP)
 	$(Q)mkdir -p $(BUILD)/fuzz/$* tests/fuzz/corpus/$*
 	$(Q)$(CLANG) $(CPPFLAGS_ALL) -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-		$< $(SRC_base) $(SRC_wire) $(SRC_lang) $(B)/gen/profile.pb-c.c $(B)/gen/riemann.pb-c.c -lprotobuf-c -lm -o $(BUILD)/fuzz/$*/fuzz
+		$< $(SRC_base) $(SRC_wire) $(SRC_lang) $(filter-out viz/render.c,$(SRC_viz)) $(B)/gen/profile.pb-c.c $(B)/gen/riemann.pb-c.c \
+		-lprotobuf-c -ljansson -lm -o $(BUILD)/fuzz/$*/fuzz
 	$(Q)cd $(BUILD)/fuzz/$* && ./fuzz -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 . $(CURDIR)/tests/fuzz/corpus/$*
 
 .PHONY: soak bench demo lint check-deps
