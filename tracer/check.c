@@ -8,6 +8,7 @@
 #define SLICES_LEAST 5u       /* fewer say nothing about how a rate varies */
 #define RESAMPLES 1000u
 #define DRAWS_MOST 20000000ull
+#define LOOK_NS 1e7           /* the mean gap between two readings of a queue in light mode */
 
 const char *weir_check_result_name(enum weir_check_result result)
 {
@@ -194,7 +195,8 @@ static struct weir_check_measure depth_of(const struct weir_profile *profile, ui
     if (statistic == WEIR_MAX)
         return measured((double)histogram->max, (double)histogram->max,
                         profile->mode == WEIR_MODE_EXACT ? (double)histogram->max : INFINITY);
-    return quantile(histogram, q_of(statistic), profile->slice_count);
+    double looks = profile->mode == WEIR_MODE_EXACT ? (double)measures->wait.count : (double)profile->duration_ns / LOOK_NS;
+    return quantile(histogram, q_of(statistic), looks);
 }
 
 static struct weir_check_measure scaled(struct weir_check_measure measure, double by)

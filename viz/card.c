@@ -382,9 +382,9 @@ void weir_card_pool(const struct weir_card *card, uint32_t pool)
     uint32_t threads = card->profile && card->profile->pools[pool].threads ? card->profile->pools[pool].threads : shape->threads;
     put(card, "<<TABLE BORDER=\"0\" CELLSPACING=\"0\" CELLPADDING=\"1\"><TR><TD ALIGN=\"LEFT\">");
     font(card, 12, WEIR_HEAT_INK);
-    put(card, "pool <B>");
+    put(card, "pool&#160;<B>");
     weir_escape_html(card->out, shape->name, NAME_COLUMNS);
-    weir_buffer_printf(card->out, "</B> · %u thread%s</FONT></TD></TR>", threads, threads == 1 ? "" : "s");
+    weir_buffer_printf(card->out, "</B>&#160;· %u thread%s</FONT></TD></TR>", threads, threads == 1 ? "" : "s");
     if (card->profile) {
         state_bar(card, pool);
         state_words(card, pool);
@@ -420,7 +420,7 @@ static void legend(const struct weir_card *card)
 {
     put(card, "<TR><TD ALIGN=\"LEFT\"><TABLE BORDER=\"0\" CELLBORDER=\"0\" CELLSPACING=\"1\" CELLPADDING=\"2\"><TR><TD>");
     font(card, 9, WEIR_HEAT_FAINT);
-    put(card, "share of CPU </FONT></TD>");
+    put(card, "share of CPU&#160;</FONT></TD>");
     for (unsigned i = 0; i < WEIR_HEAT_STEPS; i++) {
         const struct weir_heat *heat = weir_heat_step(i);
         weir_buffer_printf(card->out, "<TD WIDTH=\"44\" BGCOLOR=\"%s\">", heat->paper);

@@ -1,0 +1,285 @@
+/* What holds for every view of every profile. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/unit/sample.h"
+#include "viz/dot.h"
+#include "viz/json.h"
+#include "viz/render.h"
+#include "viz/table.h"
+#include "viz/view.h"
+
+static struct weir_profile *tall(void) { return sample_long(20, 3); }
+static struct weir_profile *column(void) { return sample_long(12, 1); }
+
+static struct weir_profile *(*const makers[])(void) = {
+    sample_before, sample_after, sample_empty, sample_lossy, sample_shared, sample_hostile, tall, column,
+};
+#define MAKERS (sizeof makers / sizeof *makers)
+
+static json_t *report(const struct weir_profile *profile)
+{
+    struct weir_buffer out = WEIR_BUFFER_INIT;
+    json_error_t why;
+    assert_int_equal(weir_json_profile(profile, NULL, &out, NULL), 0);
+    json_t *root = json_loads(out.data, 0, &why);
+    if (!root)
+        fail_msg("%s", why.text);
+    weir_buffer_release(&out);
+    return root;
+}
+
+/* Every share lies in 0..1, and those of rows that are part of no other sum to 1. */
+static void shares_are_shares(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < MAKERS; i++) {
+        struct weir_profile *profile = makers[i]();
+        json_t *root = report(profile), *stage;
+        double sum = 0;
+        size_t k;
+        json_array_foreach(json_object_get(root, "stages"), k, stage) {
+            double share = json_number_value(json_object_get(stage, "cpu_share"));
+            assert_true(share >= 0 && share <= 1);
+            sum += json_is_null(json_object_get(stage, "part_of")) ? share : 0;
+        }
+        if (!weir_view_empty(profile))
+            assert_true(fabs(sum - 1) < 0.001);
+        json_decref(root);
+        weir_profile_free(profile);
+    }
+}
+
+/* No data is null: an empty window has no share, no rate, no quantile, and no zero that looks like one. */
+static void no_data_is_null(void **state)
+{
+    (void)state;
+    struct weir_profile *profile = sample_before();
+    profile->cpu_ns = 0;
+    profile->queues[0].wait = (struct weir_histogram){ 0 };
+    profile->queues[0].depth_items = (struct weir_histogram){ 0 };
+    profile->rows[0].items = 0;
+    json_t *root = report(profile);
+    json_t *stage = json_array_get(json_object_get(root, "stages"), 0), *queue = json_array_get(json_object_get(root, "queues"), 0);
+    assert_true(json_is_null(json_object_get(stage, "cpu_share")));
+    assert_true(json_is_null(json_object_get(stage, "cpu_share_ci95")));
+    assert_true(json_is_null(json_object_get(stage, "cpu_ns_per_item")));
+    assert_true(json_is_null(json_object_get(queue, "wait_ns")));
+    assert_true(json_is_null(json_object_get(json_object_get(queue, "depth_items"), "mean")));
+    assert_true(json_number_value(json_object_get(stage, "items_per_s")) == 0 && json_is_number(json_object_get(stage, "items_per_s")));
+    json_decref(root);
+    profile->duration_ns = 0;
+    root = report(profile);
+    stage = json_array_get(json_object_get(root, "stages"), 0);
+    assert_true(json_is_null(json_object_get(stage, "items_per_s")));
+    json_decref(root);
+    weir_profile_free(profile);
+}
+
+/* in = out + dropped + rejected + queued, and accepted = answered + abandoned + discarded + in_flight, in the report too. */
+static void both_laws_hold_in_the_report(void **state)
+{
+    (void)state;
+    struct weir_profile *profile = sample_after();
+    json_t *root = report(profile), *one;
+    size_t i;
+    json_array_foreach(json_object_get(root, "queues"), i, one) {
+        json_int_t in, out, dropped, rejected, queued;
+        assert_int_equal(json_unpack(one, "{s:I,s:I,s:I,s:I,s:I}", "in", &in, "out", &out, "dropped", &dropped, "rejected", &rejected,
+                                     "queued", &queued), 0);
+        assert_int_equal(in, out + dropped + rejected + queued);
+    }
+    json_array_foreach(json_object_get(root, "ways_in"), i, one) {
+        json_int_t accepted, answered, abandoned, discarded, in_flight;
+        assert_int_equal(json_unpack(one, "{s:I,s:I,s:I,s:I,s:I}", "accepted", &accepted, "answered", &answered, "abandoned",
+                                     &abandoned, "discarded", &discarded, "in_flight", &in_flight), 0);
+        assert_int_equal(accepted, answered + abandoned + discarded + in_flight);
+    }
+    json_decref(root);
+    weir_profile_free(profile);
+}
+
+/* The keys that others rely on. */
+static void the_report_has_its_keys(void **state)
+{
+    (void)state;
+    static const char *const top[] = { "version", "target", "window", "samples", "ways_in", "stages", "edges", "queues", "pools",
+                                       "slots", "verdict", "overhead", "violations" };
+    static const char *const stage_keys[] = { "name", "part_of", "way_in", "pool", "cpu_share", "cpu_share_under", "cpu_share_ci95",
+                                              "cpu_ns_per_item", "cpu_ns_per_event", "items_per_s", "service_ns", "hot" };
+    static const char *const queue_keys[] = { "name", "depth_items", "depth_bytes", "limit_items", "limit_bytes", "wait_ns",
+                                              "wakeup_ns", "in", "out", "dropped", "rejected", "queued", "parked" };
+    struct weir_profile *profile = sample_before();
+    json_t *root = report(profile);
+    for (size_t i = 0; i < sizeof top / sizeof *top; i++)
+        assert_non_null(json_object_get(root, top[i]));
+    json_t *stage = json_array_get(json_object_get(root, "stages"), 0), *queue = json_array_get(json_object_get(root, "queues"), 0);
+    for (size_t i = 0; i < sizeof stage_keys / sizeof *stage_keys; i++)
+        assert_non_null(json_object_get(stage, stage_keys[i]));
+    for (size_t i = 0; i < sizeof queue_keys / sizeof *queue_keys; i++)
+        assert_non_null(json_object_get(queue, queue_keys[i]));
+    json_decref(root);
+    weir_profile_free(profile);
+}
+
+static void no_view_passes_on_a_control_byte(void **state)
+{
+    (void)state;
+    struct weir_profile *profile = sample_hostile();
+    struct weir_buffer out = WEIR_BUFFER_INIT;
+    assert_int_equal(weir_table_profile(profile, NULL, &out, NULL), 0);
+    assert_int_equal(weir_dot_profile(profile, NULL, &out, NULL), 0);
+    for (size_t i = 0; i < out.length; i++)
+        if ((unsigned char)out.data[i] < 0x20 && out.data[i] != '\n')
+            fail_msg("byte %zu is %#x", i, (unsigned char)out.data[i]);
+    weir_buffer_release(&out);
+    weir_profile_free(profile);
+}
+
+static void an_empty_window_says_no_samples(void **state)
+{
+    (void)state;
+    struct weir_profile *profile = sample_empty();
+    struct weir_buffer table = WEIR_BUFFER_INIT, dot = WEIR_BUFFER_INIT;
+    assert_int_equal(weir_table_profile(profile, NULL, &table, NULL), 0);
+    assert_int_equal(weir_dot_profile(profile, NULL, &dot, NULL), 0);
+    assert_non_null(strstr(table.data, "no samples"));
+    assert_non_null(strstr(dot.data, "No samples"));
+    assert_null(strstr(table.data, "nan"));
+    assert_null(strstr(dot.data, "nan"));
+    weir_buffer_release(&table);
+    weir_buffer_release(&dot);
+    weir_profile_free(profile);
+}
+
+static void a_lossy_profile_says_so_everywhere(void **state)
+{
+    (void)state;
+    struct weir_profile *profile = sample_lossy();
+    struct weir_buffer table = WEIR_BUFFER_INIT, dot = WEIR_BUFFER_INIT;
+    json_t *root = report(profile);
+    assert_int_equal(weir_table_profile(profile, NULL, &table, NULL), 0);
+    assert_int_equal(weir_dot_profile(profile, NULL, &dot, NULL), 0);
+    assert_non_null(strstr(table.data, "LOSSY: 310 samples lost, 1,200 item records lost, 1 thread not seen, 1 law violated"));
+    assert_non_null(strstr(dot.data, "Lossy profile: 310 samples lost"));
+    assert_true(json_is_true(json_object_get(root, "lossy")));
+    assert_int_equal(json_array_size(json_object_get(root, "violations")), 1);
+    json_decref(root);
+    weir_buffer_release(&table);
+    weir_buffer_release(&dot);
+    weir_profile_free(profile);
+}
+
+/* Graphviz takes every graph, whatever the names hold; nothing it says comes out on stderr. */
+static void graphviz_takes_every_graph(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < MAKERS; i++) {
+        struct weir_profile *profile = makers[i]();
+        struct weir_buffer dot = WEIR_BUFFER_INIT, svg = WEIR_BUFFER_INIT, png = WEIR_BUFFER_INIT;
+        struct weir_error error = WEIR_ERROR_INIT;
+        assert_int_equal(weir_dot_profile(profile, NULL, &dot, &error), 0);
+        if (weir_render_dot(dot.data, "svg", &svg, &error) != 0)
+            fail_msg("profile %zu: %s", i, error.text);
+        assert_non_null(strstr(svg.data, "</svg>"));
+        weir_buffer_clear(&dot);
+        weir_buffer_clear(&svg);
+        assert_int_equal(weir_dot_topology(&profile->topology, &dot, &error), 0);
+        assert_int_equal(weir_render_dot(dot.data, "svg", &svg, &error), 0);
+        if (i == 0) {
+            assert_int_equal(weir_render_dot(dot.data, "png", &png, &error), 0);
+            assert_memory_equal(png.data, "\x89PNG", 4);
+        }
+        weir_buffer_release(&dot);
+        weir_buffer_release(&svg);
+        weir_buffer_release(&png);
+        weir_profile_free(profile);
+    }
+}
+
+static void what_is_no_graph_is_one_sentence(void **state)
+{
+    (void)state;
+    struct weir_buffer svg = WEIR_BUFFER_INIT;
+    struct weir_error error = WEIR_ERROR_INIT;
+    assert_true(weir_render_dot("digraph {", "svg", &svg, &error) < 0);
+    assert_non_null(strstr(error.text, "syntax error"));
+    weir_buffer_release(&svg);
+}
+
+static char *file_text(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    static char text[1 << 18];
+    if (!file)
+        return NULL;
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+/* Compares with tests/golden/NAME; WEIR_GOLDEN=write makes it anew. */
+static void golden(const char *name, const struct weir_buffer *out)
+{
+    char path[128];
+    const char *mode = getenv("WEIR_GOLDEN");
+    snprintf(path, sizeof path, "tests/golden/%s", name);
+    if (mode && strcmp(mode, "write") == 0) {
+        FILE *file = fopen(path, "wb");
+        assert_non_null(file);
+        fwrite(out->data, 1, out->length, file);
+        fclose(file);
+    }
+    const char *want = file_text(path);
+    if (!want || strcmp(want, out->data) != 0)
+        fail_msg("%s differs; look at it, then run with WEIR_GOLDEN=write", path);
+}
+
+static void the_views_look_as_they_did(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        struct weir_profile *(*make)(void);
+    } views[] = { { "before", sample_before }, { "after", sample_after }, { "empty", sample_empty }, { "shared", sample_shared } };
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+        struct weir_profile *profile = views[i].make();
+        struct weir_buffer out = WEIR_BUFFER_INIT;
+        char name[64];
+        snprintf(name, sizeof name, "%s.dot", views[i].name);
+        assert_int_equal(weir_dot_profile(profile, NULL, &out, NULL), 0);
+        golden(name, &out);
+        weir_buffer_clear(&out);
+        snprintf(name, sizeof name, "%s.txt", views[i].name);
+        assert_int_equal(weir_table_profile(profile, NULL, &out, NULL), 0);
+        golden(name, &out);
+        if (i == 0) {
+            weir_buffer_clear(&out);
+            assert_int_equal(weir_json_profile(profile, NULL, &out, NULL), 0);
+            golden("before.json", &out);
+            weir_buffer_clear(&out);
+            assert_int_equal(weir_dot_topology(&profile->topology, &out, NULL), 0);
+            golden("before-structure.dot", &out);
+        }
+        weir_buffer_release(&out);
+        weir_profile_free(profile);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shares_are_shares), cmocka_unit_test(no_data_is_null), cmocka_unit_test(both_laws_hold_in_the_report),
+        cmocka_unit_test(the_report_has_its_keys), cmocka_unit_test(no_view_passes_on_a_control_byte),
+        cmocka_unit_test(an_empty_window_says_no_samples), cmocka_unit_test(a_lossy_profile_says_so_everywhere),
+        cmocka_unit_test(graphviz_takes_every_graph), cmocka_unit_test(what_is_no_graph_is_one_sentence),
+        cmocka_unit_test(the_views_look_as_they_did),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
