@@ -198,8 +198,12 @@ fuzz-%: tests/fuzz/%_fuzz.c $(GEN_base) $(GEN_wire) | $(DEPS_STAMP)
 .PHONY: soak bench demo lint check-deps
 soak: all $(SYSTEM)
 	@WEIR_SOAK=1 tests/run-programs $(B)/tests soak $(SYSTEM)
-bench: all
-	@tests/bench/run $(B)
+BENCH := $(B)/bench/straight $(B)/bench/crossing
+$(BENCH): $(B)/bench/%: $(B)/obj/tests/bench/%.o $(foreach r,$(SDK_ROOMS),$(call lib,$(r)))
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -luv -lprotobuf-c -lm -o $@
+bench: all $(BENCH)
+	@tests/bench/run $(B) $(ONLY)
 demo: all
 	@pipeline_dsl/examples/demo $(B)
 check-deps:
