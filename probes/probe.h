@@ -28,7 +28,7 @@ enum weir_probe_state { WEIR_PROBE_UNKNOWN, WEIR_PROBE_RUNNING, WEIR_PROBE_OFF, 
 struct weir_probe_thread {
     weir_u32 sequence; /* odd while being written */
     weir_u32 state;    /* enum weir_probe_state */
-    weir_u32 exec_known;
+    weir_u32 exec_known; /* 0: exec_ns was never read */
     weir_u32 off_kind;
     weir_u32 off_object;
     weir_u32 off_tag;
