@@ -155,6 +155,8 @@ FUZZ := $(patsubst tests/fuzz/%_fuzz.c,%,$(FUZZ_SRC))
 REPLAY := $(FUZZ:%=$(B)/tests/fuzz/%_replay)
 FUZZ_SECONDS ?= 60
 
+export LSAN_OPTIONS := suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0
+
 # A unit test in tests/unit/ROOM links the room and what that stands on.
 .SECONDEXPANSION:
 $(UNIT): $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $$(call libs_of,$$(firstword $$(subst /, ,$$*)))

@@ -2,6 +2,8 @@
  * DESIGN: Graphviz prints what it dislikes to stderr, which belongs to the command line: its message hook keeps the first
  * complaint instead, and shows it only when the layout fails. What it says while all goes well (a font that is replaced, a label
  * a little larger than its cell) helps nobody.
+ *
+ * There is one context for the process: Graphviz 2.43's text plugin remembers a font's name beyond the context that owns it.
  */
 #include "viz/render.h"
 
@@ -25,7 +27,9 @@ int weir_render_dot(const char *dot, const char *format, struct weir_buffer *out
     complaint[0] = '\0';
     agusererrf old = agseterrf(keep_first);
     agerrlevel_t level = agseterr(AGERR);
-    GVC_t *context = gvContext();
+    static GVC_t *context;
+    if (!context)
+        context = gvContext();
     Agraph_t *graph = context ? agmemread(dot) : NULL;
     char *data = NULL;
     unsigned length = 0;
@@ -39,8 +43,6 @@ int weir_render_dot(const char *dot, const char *format, struct weir_buffer *out
         gvFreeLayout(context, graph);
     if (graph)
         agclose(graph);
-    if (context)
-        gvFreeContext(context);
     agseterr(level);
     agseterrf(old);
     if (!drawn) {
