@@ -68,11 +68,23 @@ static void declare_pool(struct weir_checker *checker, const struct weir_tree_en
     checker->bound |= entry->unbuilt.span.length != 0;
 }
 
+/* Verbs that a pipeline has once: a second one is wrong under any name, and the walk says why. */
+static bool comes_once(const struct weir_tree_stage *node)
+{
+    static const bool once[WEIR_VERB_COUNT] = {
+        [WEIR_LISTEN] = true, [WEIR_FRAME] = true, [WEIR_DECODE] = true, [WEIR_ENCODE] = true, [WEIR_THEN] = true, [WEIR_REPLY] = true,
+        [WEIR_DROP] = true,
+    };
+    return node->verb < WEIR_VERB_COUNT && once[node->verb];
+}
+
 /* E031: the fix is a number behind the verb that is still free. */
 static void complain_about_stage(struct weir_checker *checker, const struct weir_tree_stage *node, uint32_t before,
                                  const struct weir_topology_stage *stage)
 {
     const struct weir_tree_stage *first = checker->stage_nodes[before];
+    if (first->verb == node->verb && comes_once(node))
+        return;
     struct weir_span span = node->as_span.length ? node->as_span : node->verb_span;
     struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E031_STAGE_TAKEN, span, "there are two stages of the name '%s'",
                                            stage->full_name);

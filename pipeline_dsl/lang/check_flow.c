@@ -108,7 +108,15 @@ static void needs_message(struct flow *flow, uint32_t stage)
     }
     struct weir_diag *diag = weir_diag_add(flow->checker->bag, WEIR_E045_NEEDS_DECODE, node->verb_span,
                                            "`%s` needs a message, and nothing has decoded one", weir_verb_name(node->verb));
-    weir_diag_hint(flow->checker->bag, diag, "add `decode riemann` above it");
+    const struct weir_tree_stage *below = node->next;
+    while (below && below->verb != WEIR_DECODE)
+        below = below->next;
+    if (below) {
+        weir_diag_relate(flow->checker->bag, diag, below->verb_span, "the message is decoded here");
+        weir_diag_hint(flow->checker->bag, diag, "move it below `decode`");
+    } else {
+        weir_diag_hint(flow->checker->bag, diag, "add `decode riemann` above it");
+    }
     flow->form = MESSAGE;
 }
 

@@ -117,8 +117,8 @@ static void check_cycles(struct weir_checker *checker)
 static void check_unused(struct weir_checker *checker)
 {
     const struct weir_topology *topology = checker->topology;
-    /* A wrong name elsewhere is the likelier story. */
-    if (checker->tree->broken || checker->bound || checker->tree->pipeline_count == 0)
+    /* A wrong name elsewhere, or that nothing runs at all, is the likelier story. */
+    if (checker->tree->broken || checker->bound || checker->entered_count == 0)
         return;
     for (uint32_t i = 0; i < topology->pool_count && !checker->pool_unknown; i++) {
         if (checker->pool_named[i])
@@ -127,9 +127,11 @@ static void check_unused(struct weir_checker *checker)
                                                "nothing uses the pool '%s'", topology->pools[i].name);
         weir_diag_hint(checker->bag, diag, "remove it, or name it in a `handoff`");
     }
-    if (checker->branches || checker->entered_count == 0)
+    if (checker->branches)
         return;
     for (uint32_t i = checker->entered_count; i < topology->pipeline_count; i++) {
+        if (topology->pipelines[i].stage_count == 0)
+            continue; /* which is an error of its own */
         struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_W105_UNUSED, checker->pipeline_nodes[i]->name_span,
                                                "nothing enters '%s': it has no `listen`", topology->pipelines[i].name);
         weir_diag_hint(checker->bag, diag, "begin it with `listen tcp ADDRESS on POOL`; as it is, it is left out of the server");

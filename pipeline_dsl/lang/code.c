@@ -51,7 +51,8 @@ static const struct row rows[WEIR_CODE_COUNT] = {
     [WEIR_E016_BAD_DURATION] = { "E016", "that is not a duration",
         "A duration is a whole number with its unit behind it, without a blank: ns, us, ms, s, min or h.\n" },
     [WEIR_E017_BAD_NUMBER] = { "E017", "a number out of its range",
-        "The message says what the number may be. Sizes and durations must fit 64 bits.\n" },
+        "The message says what the number may be. Sizes and durations must fit 64 bits: a number that doesn't is never cut, so that\n"
+        "`limit 99999999999GiB` can't become a small queue.\n" },
     [WEIR_E018_BAD_ADDRESS] = { "E018", "that is not an address",
         "An address is a host and a port: 127.0.0.1:5555, [::1]:5555, localhost:5555. An IPv6 address stands in brackets, since\n"
         "it has colons of its own. Port 0 lets the kernel choose; the server prints the one it got.\n" },
@@ -145,7 +146,8 @@ static const struct row rows[WEIR_CODE_COUNT] = {
     [WEIR_E083_OUT_OF_RANGE] = { "E083", "an expectation that says nothing",
         "A share is between 0 % and 100 %. `cpu(x) < 150%` would pass whatever happens.\n" },
     [WEIR_E084_NOT_MEASURED] = { "E084", "an expectation about something that never runs",
-        "Nothing enters this pipeline, so nothing of it is ever measured.\n" },
+        "Nothing enters this pipeline, so nothing of it is ever measured. An expectation that can't fail guards nothing, and one that\n"
+        "is never measured would make every check inconclusive.\n" },
     [WEIR_W101_REFLECT] = { "W101", "each message is walked to guess its size",
         "A Riemann server once placed its handoff below the decoder. Its queue was bounded by memory, so each decoded message was\n"
         "walked by reflection to guess its size, and that was 38 % of all CPU. Moving the handoff one line up, where the size of\n"

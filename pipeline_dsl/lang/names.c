@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/topology.h"
 
@@ -121,7 +122,8 @@ void weir_nearest_offer(struct weir_nearest *nearest, const char *candidate, siz
     size_t gap = EDIT * (longer - least(length, nearest->length));
     if (gap > allowed || gap >= nearest->best_distance)
         return;
-    size_t found = distance(nearest->wanted, nearest->length, candidate, length);
+    bool only_case = gap == 0 && strncasecmp(nearest->wanted, candidate, length) == 0;
+    size_t found = only_case ? change('a', 'A') : distance(nearest->wanted, nearest->length, candidate, length);
     /* Words that share nothing are not near, however short they are. */
     if (found > allowed || found >= EDIT * longer || found >= nearest->best_distance)
         return;

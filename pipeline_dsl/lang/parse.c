@@ -548,5 +548,10 @@ int weir_parse_expectation(struct weir_tree *tree, struct weir_diag_bag *bag)
     entry->expectation_count = tree->expectation_count = 1;
     tree->first = entry;
     tree->broken = !entry->expectations || entry->expectations->broken;
+    skip_empty_lines(&parser);
+    if (!tree->broken && parser.token.kind != WEIR_TOKEN_END) {
+        weir_diag_hint(bag, weir_parser_unexpected(&parser, "the end"), "join two expectations with `and`");
+        tree->broken = true;
+    }
     return bag->failed ? -ENOMEM : 0;
 }
