@@ -214,7 +214,7 @@ static inline void sample_slices(struct weir_profile *profile)
         slice->row_samples = sample_zalloc(profile, (rows + 1) * sizeof *slice->row_samples);
         slice->row_items = sample_zalloc(profile, (rows + 1) * sizeof *slice->row_items);
         slice->queues = sample_zalloc(profile, (queues + 1) * sizeof *slice->queues);
-        double part = (1 + 0.1 * ((i * 7) % 11 - 5) / 5.0) / profile->slice_count; /* 10 % up and down */
+        double part = (1 + 0.1 * ((int)(i * 7 % 11) - 5) / 5.0) / profile->slice_count; /* 10 % up and down */
         for (uint32_t r = 0; r < rows; r++) {
             slice->row_cpu_ns[r] = profile->rows[r].cpu_ns * part;
             slice->row_samples[r] = (uint64_t)((double)profile->rows[r].samples * part);
