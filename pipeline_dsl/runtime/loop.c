@@ -271,6 +271,7 @@ static void *run(void *argument)
     weir_thread_start(&loop->thread, loop->plan, loop->pool);
     loop->thread.loop = loop;
     loop->thread.queues = loop->queues;
+    __atomic_store_n(&loop->started, true, __ATOMIC_RELEASE);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
     weir_thread_stop(&loop->thread);
     __atomic_store_n(&loop->ended, true, __ATOMIC_RELEASE);

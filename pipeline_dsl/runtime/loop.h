@@ -58,7 +58,7 @@ struct weir_loop {
     uint32_t free_count;
     struct weir_block_cache blocks;
     bool draining, stopping;
-    bool ended; /* atomic: the thread is done */
+    bool started, ended; /* atomic: the thread has its slot; the thread is done */
     uint8_t *scratch; /* [WEIR_LOOP_SCRATCH]: what one recv() brings */
     uint8_t *acks;    /* [WEIR_LOOP_ACKS] acknowledgements in a row */
     uint64_t complained_ns; /* when it last told of a bad length */

@@ -246,6 +246,17 @@ static void init_main_loop(struct weir_server *server)
     }
 }
 
+/* Every thread has its slot, so that whoever reads the server's first line finds them all. */
+static void wait_for_threads(const struct weir_server *server)
+{
+    for (uint32_t i = 0; i < server->loop_count; i++)
+        while (!__atomic_load_n(&server->loops[i].started, __ATOMIC_ACQUIRE))
+            usleep(50);
+    for (uint32_t i = 0; i < server->worker_count; i++)
+        while (!__atomic_load_n(&server->workers[i].started, __ATOMIC_ACQUIRE))
+            usleep(50);
+}
+
 int weir_server_start(struct weir_server *server, struct weir_error *error)
 {
     const struct weir_plan *plan = server->plan;
@@ -261,8 +272,10 @@ int weir_server_start(struct weir_server *server, struct weir_error *error)
     for (uint32_t pool = 0; pool < plan->pool_count && rc == 0; pool++)
         rc = start_pool(server, pool, error);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (rc == 0)
+    if (rc == 0) {
+        wait_for_threads(server);
         init_main_loop(server);
+    }
     return rc;
 }
 

@@ -16,6 +16,7 @@ static void *run(void *argument)
     pthread_setname_np(pthread_self(), name);
     weir_thread_start(&thread, worker->plan, worker->pool);
     thread.queues = worker->queues;
+    __atomic_store_n(&worker->started, true, __ATOMIC_RELEASE);
     while ((item = weir_intake_take(worker->intake, &thread, &queue))) {
         if (__builtin_expect(__atomic_load_n(&worker->intake->discards, __ATOMIC_RELAXED), 0)) {
             weir_item_refuse(item, "the server ends");

@@ -18,7 +18,7 @@ struct weir_worker {
     struct weir_intake *intake;
     struct weir_queue *queues; /* [queue_count]: all of the server's */
     uint32_t pool, number;
-    bool ended; /* atomic */
+    bool started, ended; /* atomic: the thread has its slot; the thread is done */
 };
 
 int weir_worker_start(struct weir_worker *worker, const struct weir_plan *plan, struct weir_intake *intake,

@@ -60,6 +60,15 @@ long harness_count(long normal, long soak)
 #endif
 }
 
+size_t harness_memory(size_t limit)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return limit * 16;
+#else
+    return limit;
+#endif
+}
+
 /* Starts a program with its stdout in `out` (a pipe's end), and stderr in a file. */
 static pid_t spawn(const char *const *arguments, int out, const char *errors)
 {

@@ -53,8 +53,9 @@ void harness_counters_refresh(struct harness_server *server);
 uint64_t harness_counter(const struct harness_server *server, const char *list, const char *name, const char *field);
 /* accepted = answered + abandoned + discarded + in_flight; in = out + dropped + rejected + queued. */
 void harness_check_conservation(const struct harness_server *server);
-/* Resident memory of the process, bytes. */
+/* Resident memory of the process, bytes; and a limit for it, which sanitizers stretch. */
 size_t harness_resident(const struct harness_server *server);
+size_t harness_memory(size_t limit);
 
 /* --- a client ------------------------------------------------------------------------------------------------------------ */
 

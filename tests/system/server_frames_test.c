@@ -149,7 +149,7 @@ static void a_claim_of_2_gb_takes_no_memory_and_closes(void **state)
     assert_true(harness_send(fd, over, sizeof over)); /* 16 MiB + 1 */
     assert_int_equal(harness_drain(fd), 0);
     close(fd);
-    assert_true(harness_resident(&server) < before + ((size_t)8 << 20));
+    assert_true(harness_resident(&server) < before + harness_memory((size_t)8 << 20));
     harness_counters_refresh(&server);
     assert_true(harness_counter(&server, "ways_in", "riemann", "bad_lengths") >= 3);
 }

@@ -145,7 +145,7 @@ static void *client_run(void *argument)
         int reply = harness_reply(fd, NULL, 0);
         client->failed = client->failed || reply < 0;
         client->in_order = client->in_order && reply == !is_broken(client->answered);
-        client->answered++;
+        __atomic_store_n(&client->answered, client->answered + 1, __ATOMIC_RELAXED);
     }
     if (fd >= 0)
         close(fd);
@@ -232,7 +232,7 @@ static void a_slow_stage_bounds_the_queue_and_the_memory(void **state)
     assert_true(harness_counter(&server, "queues", "riemann.handoff", "queued_bytes") <= 1u << 20);
     assert_int_equal(harness_counter(&server, "queues", "riemann.handoff", "parked"), CLIENTS);
     /* 20 connections hold at most a read's worth each. */
-    assert_true(harness_resident(&server) < before + ((size_t)32 << 20));
+    assert_true(harness_resident(&server) < before + harness_memory((size_t)32 << 20));
     for (int i = 0; i < CLIENTS; i++)
         close(fds[i]);
     harness_stop(&server);
@@ -265,7 +265,7 @@ static void a_client_that_never_reads_is_stopped_and_the_others_go_on(void **sta
             usleep(10000);
     }
     assert_int_equal(idle, 100); /* the server reads it no more */
-    assert_true(harness_resident(&server) < before + ((size_t)16 << 20));
+    assert_true(harness_resident(&server) < before + harness_memory((size_t)16 << 20));
     run_clients(&server, 2, harness_count(4000, 40000), 16);
     harness_counters_refresh(&server);
     harness_check_conservation(&server);
