@@ -441,6 +441,7 @@ static void check_end(struct flow *flow, const struct weir_topology_pipeline *pi
                              "nothing finishes the items of '%s' after its last stage", flow->name);
     weir_diag_hint(checker->bag, diag, "%s", pipeline->stage_count == 0 ? "a pipeline begins with `listen` and ends with `reply`"
                                              : flow->form == MESSAGE    ? "end it with `encode riemann` and `reply`"
+                                             : flow->form == FRAME      ? "end it with `decode riemann`, `encode riemann` and `reply`"
                                                                         : "end it with `reply`");
 }
 

@@ -105,7 +105,8 @@ static const struct row rows[WEIR_CODE_COUNT] = {
         "A message is framed, decoded and encoded once, in this order, and what needs its events stands between `decode` and\n"
         "`encode`.\n" },
     [WEIR_E047_NEEDS_ENCODE] = { "E047", "a reply without its bytes",
-        "`reply` writes what `encode` made. A protocol with replies needs one.\n" },
+        "`reply` writes what `encode` made. A protocol with replies needs one: `encode riemann` turns what the stages above found (ok, an\n"
+        "error, or events) into the bytes that the client waits for.\n" },
     [WEIR_E048_REPLY_OWED] = { "E048", "a request that would never be answered",
         "Riemann over TCP owes one reply for each request, in order, and has no numbers to match them by. If one is missing, each\n"
         "later reply is taken for the answer to the request before, and the client's last one waits for ever.\n" },

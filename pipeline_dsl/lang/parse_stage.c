@@ -375,8 +375,8 @@ static bool parse_verb(struct weir_parser *parser, struct weir_tree_stage *stage
     struct weir_nearest nearest = weir_nearest(text, span.length);
     for (unsigned verb = 0; verb < WEIR_VERB_COUNT; verb++)
         weir_nearest_offer(&nearest, weir_verb_name(verb), strlen(weir_verb_name(verb)));
-    struct weir_diag *diag = weir_diag_add(parser->bag, WEIR_E012_UNKNOWN_VERB, span, "there is no verb '%.*s'",
-                                           span.length < 40 ? (int)span.length : 40, text);
+    struct weir_diag *diag = weir_diag_add(parser->bag, WEIR_E012_UNKNOWN_VERB, span, "there is no verb '%.*s%s'",
+                                           span.length < 40 ? (int)span.length : 40, text, span.length > 40 ? "…" : "");
     if (nearest.best)
         weir_diag_hint(parser->bag, diag, "did you mean `%s`?", nearest.best);
     else

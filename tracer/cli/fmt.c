@@ -1,6 +1,9 @@
 /* weir fmt: puts a pipeline file into its one canonical form, in place. */
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/buffer.h"
 #include "pipeline_dsl/lang/lang.h"
@@ -23,13 +26,33 @@ static int same_as_file(const char *path, const struct weir_buffer *text, bool *
     return 0;
 }
 
+/* The file itself, also where `given` is a link to it, with its permissions kept. */
+static int replace(const char *given, const struct weir_buffer *text, struct weir_error *error)
+{
+    struct stat old;
+    char *path = realpath(given, NULL);
+    if (!path || stat(path, &old) != 0) {
+        int code = errno;
+        free(path);
+        return weir_error_set(error, WEIR_EXIT_USAGE, code, "can't write %s: %s", given, strerror(code));
+    }
+    int rc = weir_cli_write_file(path, weir_buffer_text(text), text->length, error);
+    if (rc == 0 && chmod(path, old.st_mode & 07777) != 0)
+        rc = weir_error_set(error, WEIR_EXIT_USAGE, errno, "can't keep the permissions of %s: %s", given, strerror(errno));
+    free(path);
+    return rc;
+}
+
 static int format(const char *path, bool only_check)
 {
     struct weir_buffer text = WEIR_BUFFER_INIT;
     struct weir_diag_bag bag;
     struct weir_error error = WEIR_ERROR_INIT;
     bool same = false;
+    struct stat status;
     weir_diag_bag_init(&bag);
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+        return weir_cli_usage(&weir_verb_fmt, "%s is no regular file, and a file is formatted in place", path);
     int rc = weir_lang_format(path, &text, &bag, &error);
     if (rc != 0) {
         weir_cli_print_diags(&bag);
@@ -38,7 +61,7 @@ static int format(const char *path, bool only_check)
     }
     rc = same_as_file(path, &text, &same, &error);
     if (rc == 0 && !same && !only_check)
-        rc = weir_cli_write_file(path, weir_buffer_text(&text), text.length, &error);
+        rc = replace(path, &text, &error);
     if (rc != 0)
         rc = weir_cli_fail("fmt", &error);
     else if (!same && only_check) {
