@@ -32,8 +32,8 @@ static void not_built(struct weir_checker *checker, const struct weir_tree_unbui
 {
     if (unbuilt->span.length == 0)
         return;
-    struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E013_NOT_BUILT, unbuilt->span, "this version of weir doesn't build %s yet",
-                                           unbuilt->what);
+    struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E013_NOT_BUILT, unbuilt->span,
+                                           "this version of weir doesn't build %s yet", unbuilt->what);
     weir_diag_hint(checker->bag, diag, "remove it for now; `weir lint --explain E013` lists what is built");
 }
 
@@ -48,8 +48,8 @@ static bool declare(struct weir_checker *checker, const struct weir_tree_entry *
     bool pool = WEIR_NAME_KIND(before) == WEIR_NAME_POOL;
     struct weir_span span = pool ? checker->pool_nodes[WEIR_NAME_INDEX(before)]->name_span
                                  : checker->pipeline_nodes[WEIR_NAME_INDEX(before)]->name_span;
-    struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E030_NAME_TAKEN, entry->name_span, "the name '%s' is taken by a %s", name,
-                                           pool ? "pool" : "pipeline");
+    struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E030_NAME_TAKEN, entry->name_span, "the name '%s' is taken by a %s",
+                                           name, pool ? "pool" : "pipeline");
     weir_diag_relate(checker->bag, diag, span, "'%s' is defined here", name);
     weir_diag_hint(checker->bag, diag, "choose another name; pools and pipelines share one name space");
     return false;
@@ -72,8 +72,8 @@ static void declare_pool(struct weir_checker *checker, const struct weir_tree_en
 static bool comes_once(const struct weir_tree_stage *node)
 {
     static const bool once[WEIR_VERB_COUNT] = {
-        [WEIR_LISTEN] = true, [WEIR_FRAME] = true, [WEIR_DECODE] = true, [WEIR_ENCODE] = true, [WEIR_THEN] = true, [WEIR_REPLY] = true,
-        [WEIR_DROP] = true,
+        [WEIR_LISTEN] = true, [WEIR_FRAME] = true, [WEIR_DECODE] = true, [WEIR_ENCODE] = true,
+        [WEIR_THEN] = true,   [WEIR_REPLY] = true, [WEIR_DROP] = true,
     };
     return node->verb < WEIR_VERB_COUNT && once[node->verb];
 }
@@ -86,8 +86,8 @@ static void complain_about_stage(struct weir_checker *checker, const struct weir
     if (first->verb == node->verb && comes_once(node))
         return;
     struct weir_span span = node->as_span.length ? node->as_span : node->verb_span;
-    struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E031_STAGE_TAKEN, span, "there are two stages of the name '%s'",
-                                           stage->full_name);
+    struct weir_diag *diag =
+        weir_diag_add(checker->bag, WEIR_E031_STAGE_TAKEN, span, "there are two stages of the name '%s'", stage->full_name);
     if (!diag)
         return;
     weir_diag_relate(checker->bag, diag, first->as_span.length ? first->as_span : first->verb_span, "the first one is here");
@@ -108,8 +108,8 @@ static void declare_stage(struct weir_checker *checker, const struct weir_tree_s
     stage->pipeline = pipeline;
     stage->verb = node->verb;
     stage->pool = stage->finish_pool = stage->queue = stage->target = WEIR_NONE;
-    if (node->broken || node->foreign || (node->unbuilt.span.length && (node->verb == WEIR_LISTEN || node->verb == WEIR_FRAME ||
-                                                                        node->verb == WEIR_DECODE)))
+    if (node->broken || node->foreign ||
+        (node->unbuilt.span.length && (node->verb == WEIR_LISTEN || node->verb == WEIR_FRAME || node->verb == WEIR_DECODE)))
         checker->incomplete[pipeline] = true;
     checker->bound |= node->foreign;
     checker->branches |= same_verb(node, WEIR_TEE) || same_verb(node, WEIR_THEN);
@@ -126,24 +126,27 @@ static void declare_stage(struct weir_checker *checker, const struct weir_tree_s
         checker->bag->failed = true;
         return;
     }
-    uint32_t before = weir_names_add(&checker->names, stage->full_name, strlen(stage->full_name),
-                                     WEIR_NAME_VALUE(WEIR_NAME_STAGE, index));
+    uint32_t before =
+        weir_names_add(&checker->names, stage->full_name, strlen(stage->full_name), WEIR_NAME_VALUE(WEIR_NAME_STAGE, index));
     /* The `as` of a broken line may not have been reached. */
     if (before != WEIR_NAMES_NOT_FOUND && !node->broken)
         complain_about_stage(checker, node, WEIR_NAME_INDEX(before), stage);
 }
 
-static void declare_pipeline(struct weir_checker *checker, const struct weir_tree_entry *entry, uint32_t index, uint32_t first_stage)
+static void declare_pipeline(struct weir_checker *checker, const struct weir_tree_entry *entry, uint32_t index,
+                             uint32_t first_stage)
 {
     struct weir_topology_pipeline *pipeline = &checker->topology->pipelines[index];
     checker->pipeline_nodes[index] = entry;
     checker->incomplete[index] = entry->broken;
-    *pipeline = (struct weir_topology_pipeline){ weir_checker_dup(checker, entry->name_span), first_stage, entry->stage_count, WEIR_NONE };
+    *pipeline = (struct weir_topology_pipeline){ weir_checker_dup(checker, entry->name_span), first_stage, entry->stage_count,
+                                                 WEIR_NONE };
     if (!pipeline->name)
         return;
     /* Of a pipeline whose braces don't fit nobody knows what it is the second of. */
     bool lost = entry->broken && weir_names_find(&checker->names, pipeline->name, strlen(pipeline->name)) != WEIR_NAMES_NOT_FOUND;
-    bool own = entry->name_span.length && !lost && declare(checker, entry, pipeline->name, WEIR_NAME_VALUE(WEIR_NAME_PIPELINE, index));
+    bool own =
+        entry->name_span.length && !lost && declare(checker, entry, pipeline->name, WEIR_NAME_VALUE(WEIR_NAME_PIPELINE, index));
     /* The stages of a second pipeline of the same name would all collide with the first one's. */
     if (!own)
         pipeline->name = "";
@@ -208,9 +211,10 @@ static bool allocate(struct weir_checker *checker)
     checker->pipeline_nodes = weir_arena_zalloc(scratch, tree->pipeline_count * sizeof *checker->pipeline_nodes);
     checker->incomplete = weir_arena_zalloc(scratch, tree->pipeline_count * sizeof *checker->incomplete);
     checker->stage_nodes = weir_arena_zalloc(scratch, tree->stage_count * sizeof *checker->stage_nodes);
-    return topology->pools && topology->pipelines && topology->stages && topology->queues && topology->ways && topology->instances &&
-           topology->expectations && checker->pool_nodes && checker->pool_named && checker->pool_listener && checker->pool_taker &&
-           checker->pipeline_nodes && checker->incomplete && checker->stage_nodes;
+    return topology->pools && topology->pipelines && topology->stages && topology->queues && topology->ways &&
+           topology->instances && topology->expectations && checker->pool_nodes && checker->pool_named &&
+           checker->pool_listener && checker->pool_taker && checker->pipeline_nodes && checker->incomplete &&
+           checker->stage_nodes;
 }
 
 static void check_expectations(struct weir_checker *checker)
@@ -238,10 +242,11 @@ static void check_something_runs(struct weir_checker *checker)
     if (tree->pipeline_count == 0) {
         const struct weir_source *source = &checker->bag->source;
         struct weir_span start = { 0, 0 };
-        struct weir_diag *diag = tree->first
-            ? weir_diag_add(checker->bag, WEIR_E022_EMPTY_FILE, tree->first->span, "the file has no pipeline")
-            : weir_diag_add(checker->bag, WEIR_E022_EMPTY_FILE, start, source->length ? "there is nothing in the file but comments and blanks"
-                                                                                     : "the file is empty");
+        struct weir_diag *diag =
+            tree->first
+                ? weir_diag_add(checker->bag, WEIR_E022_EMPTY_FILE, tree->first->span, "the file has no pipeline")
+                : weir_diag_add(checker->bag, WEIR_E022_EMPTY_FILE, start,
+                                source->length ? "there is nothing in the file but comments and blanks" : "the file is empty");
         weir_diag_hint(checker->bag, diag, "`weir lint --explain E022` shows the least that makes a server");
         return;
     }
@@ -260,7 +265,9 @@ static void finish(struct weir_checker *checker)
     topology->stage_count = checker->entered_stage_count;
     for (uint32_t i = 0; i < topology->stage_count; i++)
         topology->instances[topology->instance_count++] = (struct weir_topology_instance){
-            topology->stages[i].full_name, i, topology->pipelines[topology->stages[i].pipeline].way,
+            topology->stages[i].full_name,
+            i,
+            topology->pipelines[topology->stages[i].pipeline].way,
         };
 }
 

@@ -23,10 +23,12 @@ static const struct rule {
                             "a share, such as `5%`" },
     [WEIR_METRIC_WAIT] = { OF_QUEUE, UNIT(WEIR_NS), true, "a queue", "a duration, such as `20ms`" },
     [WEIR_METRIC_WAKEUP] = { OF_QUEUE, UNIT(WEIR_NS), true, "a queue", "a duration, such as `50us`" },
-    [WEIR_METRIC_DEPTH] = { OF_QUEUE, UNIT(WEIR_PLAIN) | UNIT(WEIR_BYTES), true, "a queue", "items, such as `100`, or bytes, such as `1MiB`" },
+    [WEIR_METRIC_DEPTH] = { OF_QUEUE, UNIT(WEIR_PLAIN) | UNIT(WEIR_BYTES), true, "a queue",
+                            "items, such as `100`, or bytes, such as `1MiB`" },
     [WEIR_METRIC_FILL] = { OF_QUEUE, UNIT(WEIR_SHARE), true, "a queue", "a share, such as `80%`" },
     [WEIR_METRIC_SERVICE] = { OF_STAGE, UNIT(WEIR_NS), true, "a stage", "a duration, such as `200us`" },
-    [WEIR_METRIC_THROUGHPUT] = { OF_STAGE | OF_PIPELINE, UNIT(WEIR_PER_S), false, "a stage or a pipeline", "a rate, such as `10000/s`" },
+    [WEIR_METRIC_THROUGHPUT] = { OF_STAGE | OF_PIPELINE, UNIT(WEIR_PER_S), false, "a stage or a pipeline",
+                                 "a rate, such as `10000/s`" },
     [WEIR_METRIC_STARVED] = { OF_POOL, UNIT(WEIR_SHARE), false, "a pool", "a share, such as `10%`" },
     [WEIR_METRIC_DROPS] = { OF_HANDOFF | OF_PIPELINE, UNIT(WEIR_PLAIN) | UNIT(WEIR_PER_S) | UNIT(WEIR_SHARE), false,
                             "a handoff or a pipeline", "a count, such as `0`, a rate, such as `10/s`, or a share, such as `1%`" },
@@ -68,8 +70,8 @@ static bool find_pool(const struct asked *asked)
     if (asked->scope->names_lost)
         return false;
     struct weir_nearest nearest = weir_nearest(text_of(asked, span), span.length);
-    struct weir_diag *diag = weir_diag_add(asked->bag, WEIR_E032_NO_POOL, span, "there is no pool '%.*s'", (int)span.length,
-                                           text_of(asked, span));
+    struct weir_diag *diag =
+        weir_diag_add(asked->bag, WEIR_E032_NO_POOL, span, "there is no pool '%.*s'", (int)span.length, text_of(asked, span));
     for (uint32_t i = 0; diag && i < topology->pool_count; i++)
         weir_nearest_offer(&nearest, topology->pools[i].name, strlen(topology->pools[i].name));
     if (nearest.best)
@@ -85,12 +87,13 @@ static bool no_pipeline(const struct asked *asked, uint32_t found)
     if (asked->scope->names_lost)
         return false;
     if (is_kind(found, WEIR_NAME_POOL)) {
-        struct weir_diag *diag = weir_diag_add(asked->bag, WEIR_E033_NO_STAGE, span, "'%.*s' is a pool, not a pipeline",
-                                               (int)span.length, name);
+        struct weir_diag *diag =
+            weir_diag_add(asked->bag, WEIR_E033_NO_STAGE, span, "'%.*s' is a pool, not a pipeline", (int)span.length, name);
         weir_diag_hint(asked->bag, diag, "write `%s(pool %.*s)`", weir_metric_name(asked->node->metric), (int)span.length, name);
         return false;
     }
-    struct weir_diag *diag = weir_diag_add(asked->bag, WEIR_E033_NO_STAGE, span, "there is no pipeline '%.*s'", (int)span.length, name);
+    struct weir_diag *diag =
+        weir_diag_add(asked->bag, WEIR_E033_NO_STAGE, span, "there is no pipeline '%.*s'", (int)span.length, name);
     if (!diag)
         return false;
     /* A stage named without its pipeline is the commonest slip. */
@@ -113,8 +116,8 @@ static bool no_stage(const struct asked *asked, const struct weir_topology_pipel
 {
     struct weir_span span = asked->node->names[1];
     const char *name = text_of(asked, span);
-    struct weir_diag *diag = weir_diag_add(asked->bag, WEIR_E033_NO_STAGE, span, "'%s' has no stage '%.*s'", pipeline->name,
-                                           (int)span.length, name);
+    struct weir_diag *diag =
+        weir_diag_add(asked->bag, WEIR_E033_NO_STAGE, span, "'%s' has no stage '%.*s'", pipeline->name, (int)span.length, name);
     struct weir_nearest nearest = weir_nearest(name, span.length);
     char all[256] = "";
     size_t used = 0;
@@ -142,8 +145,8 @@ static bool find_part(const struct asked *asked)
             asked->term->part = part;
             return true;
         }
-    struct weir_diag *diag = weir_diag_add(asked->bag, WEIR_E010_UNEXPECTED, span, "expected a part: size, push or pop, found '%.*s'",
-                                           (int)span.length, name);
+    struct weir_diag *diag = weir_diag_add(asked->bag, WEIR_E010_UNEXPECTED, span,
+                                           "expected a part: size, push or pop, found '%.*s'", (int)span.length, name);
     struct weir_nearest nearest = weir_nearest(name, span.length);
     for (enum weir_part part = WEIR_PART_SIZE; part <= WEIR_PART_POP; part++)
         weir_nearest_offer(&nearest, weir_part_name(part), strlen(weir_part_name(part)));
@@ -205,8 +208,9 @@ static void suggest(const struct asked *asked, struct weir_diag *diag, unsigned 
     const char *metric = weir_metric_name(term->metric);
     if (!diag)
         return;
-    uint32_t pipeline = term->pipeline != WEIR_NONE ? term->pipeline : term->stage != WEIR_NONE ? topology->stages[term->stage].pipeline
-                                                                                                : WEIR_NONE;
+    uint32_t pipeline = term->pipeline != WEIR_NONE ? term->pipeline
+                        : term->stage != WEIR_NONE  ? topology->stages[term->stage].pipeline
+                                                    : WEIR_NONE;
     uint32_t pool = term->stage != WEIR_NONE ? topology->stages[term->stage].pool : WEIR_NONE;
     if (of == OF_POOL && pool != WEIR_NONE && pool < topology->pool_count) {
         weir_diag_hint(asked->bag, diag, "write `%s(pool %s)`", metric, topology->pools[pool].name);
@@ -243,7 +247,8 @@ static bool check_part(const struct asked *asked, const struct rule *rule)
     struct weir_span span = asked->node->names[2];
     struct weir_diag *diag;
     if (!(rule->of & OF_PART))
-        diag = weir_diag_add(asked->bag, WEIR_E080_BAD_REFERENCE, span, "`%s` is measured of a whole stage, not of its parts", metric);
+        diag = weir_diag_add(asked->bag, WEIR_E080_BAD_REFERENCE, span, "`%s` is measured of a whole stage, not of its parts",
+                             metric);
     else if (stage->verb == WEIR_HANDOFF || (stage->verb == WEIR_REPLY && term->part != WEIR_PART_SIZE))
         return true;
     else
@@ -258,8 +263,9 @@ static bool check_reference(const struct asked *asked, const struct rule *rule)
     if (kind_of(asked) & rule->of)
         return check_part(asked, rule);
     struct weir_span span = asked->node->ref_span;
-    struct weir_diag *diag = weir_diag_add(asked->bag, WEIR_E080_BAD_REFERENCE, span, "`%s` is measured of %s, and `%.*s` is none",
-                                           weir_metric_name(asked->node->metric), rule->place, (int)span.length, text_of(asked, span));
+    struct weir_diag *diag =
+        weir_diag_add(asked->bag, WEIR_E080_BAD_REFERENCE, span, "`%s` is measured of %s, and `%.*s` is none",
+                      weir_metric_name(asked->node->metric), rule->place, (int)span.length, text_of(asked, span));
     suggest(asked, diag, rule->of);
     return false;
 }
@@ -269,15 +275,15 @@ static bool check_value(const struct asked *asked, const struct rule *rule)
     const struct weir_tree_term *node = asked->node;
     const char *metric = weir_metric_name(node->metric);
     if (node->statistic_span.length && node->statistic != WEIR_MEAN && !rule->statistics) {
-        struct weir_diag *diag = weir_diag_add(asked->bag, WEIR_E082_BAD_STATISTIC, node->statistic_span,
-                                               "`%s` is one figure for the whole window: it has no %s", metric,
-                                               weir_statistic_name(node->statistic));
+        struct weir_diag *diag =
+            weir_diag_add(asked->bag, WEIR_E082_BAD_STATISTIC, node->statistic_span,
+                          "`%s` is one figure for the whole window: it has no %s", metric, weir_statistic_name(node->statistic));
         weir_diag_hint(asked->bag, diag, "remove `%s`", weir_statistic_name(node->statistic));
         return false;
     }
     if (!(rule->units & UNIT(node->unit))) {
-        struct weir_diag *diag = weir_diag_add(asked->bag, WEIR_E081_BAD_UNIT, node->value_span, "`%s` is compared with %s", metric,
-                                               rule->value);
+        struct weir_diag *diag =
+            weir_diag_add(asked->bag, WEIR_E081_BAD_UNIT, node->value_span, "`%s` is compared with %s", metric, rule->value);
         bool plain = node->unit == WEIR_PLAIN;
         const char *unit = rule->units == UNIT(WEIR_SHARE) ? "%" : rule->units == UNIT(WEIR_NS) ? "ms" : "/s";
         if (plain)
@@ -287,7 +293,8 @@ static bool check_value(const struct asked *asked, const struct rule *rule)
     }
     if (node->unit == WEIR_SHARE && node->value > 1) {
         weir_diag_hint(asked->bag,
-                       weir_diag_add(asked->bag, WEIR_E083_OUT_OF_RANGE, node->value_span, "a share is at most 100%%, so that this says nothing"),
+                       weir_diag_add(asked->bag, WEIR_E083_OUT_OF_RANGE, node->value_span,
+                                     "a share is at most 100%%, so that this says nothing"),
                        "write a share between 0%% and 100%%");
         return false;
     }
@@ -309,8 +316,15 @@ bool weir_check_terms(const struct weir_scope *scope, struct weir_diag_bag *bag,
         struct weir_topology_term *term = &terms[expectation->term_count++];
         group += at->or_before;
         *term = (struct weir_topology_term){
-            .metric = at->metric, .pool = WEIR_NONE, .pipeline = WEIR_NONE, .stage = WEIR_NONE, .statistic = at->statistic,
-            .comparison = at->comparison, .value = at->value, .unit = at->unit, .group = group,
+            .metric = at->metric,
+            .pool = WEIR_NONE,
+            .pipeline = WEIR_NONE,
+            .stage = WEIR_NONE,
+            .statistic = at->statistic,
+            .comparison = at->comparison,
+            .value = at->value,
+            .unit = at->unit,
+            .group = group,
         };
         struct asked asked = { scope, bag, at, term };
         const struct rule *rule = &rules[at->metric];
@@ -328,9 +342,11 @@ int weir_check_expectation(const struct weir_tree *tree, struct weir_diag_bag *b
     for (uint32_t i = 0; i < topology->pool_count; i++)
         weir_names_add(&names, topology->pools[i].name, strlen(topology->pools[i].name), WEIR_NAME_VALUE(WEIR_NAME_POOL, i));
     for (uint32_t i = 0; i < topology->pipeline_count; i++)
-        weir_names_add(&names, topology->pipelines[i].name, strlen(topology->pipelines[i].name), WEIR_NAME_VALUE(WEIR_NAME_PIPELINE, i));
+        weir_names_add(&names, topology->pipelines[i].name, strlen(topology->pipelines[i].name),
+                       WEIR_NAME_VALUE(WEIR_NAME_PIPELINE, i));
     for (uint32_t i = 0; i < topology->stage_count; i++)
-        weir_names_add(&names, topology->stages[i].full_name, strlen(topology->stages[i].full_name), WEIR_NAME_VALUE(WEIR_NAME_STAGE, i));
+        weir_names_add(&names, topology->stages[i].full_name, strlen(topology->stages[i].full_name),
+                       WEIR_NAME_VALUE(WEIR_NAME_STAGE, i));
     struct weir_scope scope = { .topology = topology, .names = &names, .entered_count = topology->pipeline_count };
     weir_check_terms(&scope, bag, arena, tree->first->expectations, expectation);
     bool failed = bag->failed || names.failed;

@@ -17,10 +17,10 @@ struct flow {
     const char *name;  /* the pipeline's */
     bool forms_matter; /* not in a pipeline with syntax errors, or with a listener or a codec that isn't built */
     enum form form;
-    uint32_t pool;     /* whose threads run the stage; WEIR_NONE where unknown */
+    uint32_t pool;                               /* whose threads run the stage; WEIR_NONE where unknown */
     uint32_t listen, frame, decode, encode, end; /* stages so far, or WEIR_NONE */
-    uint32_t first;    /* stage */
-    uint64_t frame_max, decode_max; /* 0: unknown */
+    uint32_t first;                              /* stage */
+    uint64_t frame_max, decode_max;              /* 0: unknown */
 };
 
 static const struct weir_tree_stage *node_of(const struct flow *flow, uint32_t stage)
@@ -89,8 +89,9 @@ static uint32_t find_pool(struct flow *flow, struct weir_span span)
 static void needs_frame(struct flow *flow, uint32_t stage)
 {
     const struct weir_tree_stage *node = node_of(flow, stage);
-    struct weir_diag *diag = weir_diag_add(flow->checker->bag, WEIR_E044_NEEDS_FRAME, node->verb_span,
-                                           "`%s` stands on a stream that nothing has cut into messages", weir_verb_name(node->verb));
+    struct weir_diag *diag =
+        weir_diag_add(flow->checker->bag, WEIR_E044_NEEDS_FRAME, node->verb_span,
+                      "`%s` stands on a stream that nothing has cut into messages", weir_verb_name(node->verb));
     weir_diag_relate(flow->checker->bag, diag, node_of(flow, flow->listen)->verb_span, "the stream begins here");
     weir_diag_hint(flow->checker->bag, diag, "add `frame length32 max 16MiB` above it");
     flow->form = FRAME;
@@ -133,8 +134,8 @@ static void need(struct flow *flow, uint32_t stage, enum form least)
 
 static void done_before(struct flow *flow, uint32_t stage, uint32_t before, const char *what)
 {
-    struct weir_diag *diag = weir_diag_add(flow->checker->bag, WEIR_E046_DONE_BEFORE, node_of(flow, stage)->verb_span,
-                                           "the item is %s already", what);
+    struct weir_diag *diag =
+        weir_diag_add(flow->checker->bag, WEIR_E046_DONE_BEFORE, node_of(flow, stage)->verb_span, "the item is %s already", what);
     weir_diag_relate(flow->checker->bag, diag, node_of(flow, before)->verb_span, "here");
     weir_diag_hint(flow->checker->bag, diag, "remove one of the two");
 }
@@ -147,7 +148,8 @@ static void flow_listen(struct flow *flow, uint32_t stage)
     const struct weir_tree_stage *node = node_of(flow, stage);
     uint32_t pool = find_pool(flow, node->pool_span);
     if (flow->listen != WEIR_NONE) {
-        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E041_LISTEN_TWICE, node->verb_span, "'%s' listens already", flow->name);
+        struct weir_diag *diag =
+            weir_diag_add(checker->bag, WEIR_E041_LISTEN_TWICE, node->verb_span, "'%s' listens already", flow->name);
         weir_diag_relate(checker->bag, diag, node_of(flow, flow->listen)->verb_span, "here");
         weir_diag_hint(checker->bag, diag, "make it a pipeline of its own");
         return;
@@ -226,7 +228,8 @@ static void check_limit(struct flow *flow, const struct weir_tree_stage *node, e
 {
     bool by_frame = flow->form == FRAME || sized == WEIR_SIZED_BYTES;
     uint64_t largest = by_frame ? flow->frame_max : flow->decode_max;
-    if (!flow->forms_matter || flow->form == UNKNOWN || largest == 0 || node->limit.span.length == 0 || node->limit.value >= largest)
+    if (!flow->forms_matter || flow->form == UNKNOWN || largest == 0 || node->limit.span.length == 0 ||
+        node->limit.value >= largest)
         return;
     struct weir_diag_bag *bag = flow->checker->bag;
     char text[32];
@@ -250,8 +253,9 @@ static void check_clauses(struct flow *flow, const struct weir_tree_stage *node)
     bool limit = node->clause_spans[WEIR_CLAUSE_LIMIT].length, full = node->clause_spans[WEIR_CLAUSE_FULL].length;
     if (limit && full)
         return;
-    const char *add = limit ? "add `full block`, `full reject`, `full drop newest` or `full drop oldest`"
-                      : full ? "add `limit 64MiB`" : "add `limit 64MiB full block`";
+    const char *add = limit  ? "add `full block`, `full reject`, `full drop newest` or `full drop oldest`"
+                      : full ? "add `limit 64MiB`"
+                             : "add `limit 64MiB full block`";
     struct weir_diag *diag = weir_diag_add(flow->checker->bag, WEIR_E021_MISSING_CLAUSE, node->span, "`handoff` needs %s%s%s",
                                            limit ? "" : "`limit`: how much may wait", limit || full ? "" : ", and ",
                                            full ? "" : "`full`: what happens when it is full");
@@ -267,12 +271,13 @@ static enum weir_sized check_sized(struct flow *flow, const struct weir_tree_sta
         return sized;
     struct weir_span span = node->clause_spans[WEIR_CLAUSE_SIZED];
     if (flow->form == FRAME && sized != WEIR_SIZED_BYTES) {
-        struct weir_diag *diag = weir_diag_add(bag, WEIR_E063_SIZED_BEFORE_DECODE, span,
-                                               "there is no message yet whose size could be found by `%s`", weir_sized_name(sized));
+        struct weir_diag *diag =
+            weir_diag_add(bag, WEIR_E063_SIZED_BEFORE_DECODE, span, "there is no message yet whose size could be found by `%s`",
+                          weir_sized_name(sized));
         weir_diag_hint(bag, diag, "leave it out: before `decode` the size of an item is its bytes");
     } else if (flow->form >= MESSAGE && sized == WEIR_SIZED_BYTES) {
-        struct weir_diag *diag = weir_diag_add(bag, WEIR_W106_BYTES_AFTER_DECODE, span,
-                                               "a decoded message can take 84 times the memory of its bytes");
+        struct weir_diag *diag =
+            weir_diag_add(bag, WEIR_W106_BYTES_AFTER_DECODE, span, "a decoded message can take 84 times the memory of its bytes");
         weir_diag_hint(bag, diag, "leave it out: after `decode` the default is `sized arena`, which costs nothing");
     } else if (flow->form >= MESSAGE && sized == WEIR_SIZED_REFLECT) {
         struct weir_diag *diag = weir_diag_add(bag, WEIR_W101_REFLECT, span, "each message is walked to guess its size");
@@ -299,8 +304,9 @@ static void flow_handoff(struct flow *flow, uint32_t stage)
     need(flow, stage, FRAME);
     uint32_t to = find_pool(flow, node->pool_span);
     if (to != WEIR_NONE && to == flow->pool) {
-        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E060_OWN_POOL, node->pool_span,
-                                               "the threads of '%s' would hand off to themselves", checker->topology->pools[to].name);
+        struct weir_diag *diag =
+            weir_diag_add(checker->bag, WEIR_E060_OWN_POOL, node->pool_span, "the threads of '%s' would hand off to themselves",
+                          checker->topology->pools[to].name);
         weir_diag_hint(checker->bag, diag, "hand off to another pool, or remove the line");
     } else if (to != WEIR_NONE && checker->pool_taker[to] == WEIR_NONE) {
         checker->pool_taker[to] = stage;
@@ -311,12 +317,21 @@ static void flow_handoff(struct flow *flow, uint32_t stage)
     uint64_t by_bytes = node->limit.value / WEIR_QUEUE_BYTES_PER_ITEM;
     bool items_given = node->items.span.length != 0;
     if (to != WEIR_NONE)
-        add_queue(flow, stage, &(struct weir_topology_queue){
-            .name = stage_of(flow, stage)->full_name, .kind = WEIR_QUEUE_HANDOFF, .stage = stage,
-            .from_pool = flow->pool, .to_pool = to, .limit_bytes = node->limit.value,
-            .limit_items = items_given ? node->items.value : by_bytes ? by_bytes : 1, .items_given = items_given,
-            .sized = sized, .full = node->full,
-        });
+        add_queue(flow, stage,
+                  &(struct weir_topology_queue){
+                      .name = stage_of(flow, stage)->full_name,
+                      .kind = WEIR_QUEUE_HANDOFF,
+                      .stage = stage,
+                      .from_pool = flow->pool,
+                      .to_pool = to,
+                      .limit_bytes = node->limit.value,
+                      .limit_items = items_given ? node->items.value
+                                     : by_bytes  ? by_bytes
+                                                 : 1,
+                      .items_given = items_given,
+                      .sized = sized,
+                      .full = node->full,
+                  });
     flow->pool = to;
 }
 
@@ -327,8 +342,8 @@ static void blocks(struct flow *flow, uint32_t stage, const char *what)
         return;
     struct weir_checker *checker = flow->checker;
     struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_W102_BLOCKS_LISTENER, node_of(flow, stage)->verb_span,
-                                           "%s, and the threads of '%s' read the sockets: all their connections wait with it", what,
-                                           checker->topology->pools[flow->pool].name);
+                                           "%s, and the threads of '%s' read the sockets: all their connections wait with it",
+                                           what, checker->topology->pools[flow->pool].name);
     weir_diag_relate(checker->bag, diag, node_of(flow, flow->listen)->pool_span, "'%s' listens here",
                      checker->topology->pools[flow->pool].name);
     weir_diag_hint(checker->bag, diag, "hand off to a pool of workers above it");
@@ -373,10 +388,16 @@ static void flow_reply(struct flow *flow, uint32_t stage)
         return;
     made->pool = stage_of(flow, flow->listen)->pool;
     made->finish_pool = flow->pool;
-    add_queue(flow, stage, &(struct weir_topology_queue){
-        .name = made->full_name, .kind = WEIR_QUEUE_REPLY, .stage = stage, .from_pool = flow->pool, .to_pool = made->pool,
-        .limit_bytes = WEIR_REPLY_RING_BYTES, .limit_items = WEIR_REPLY_RING_ITEMS,
-    });
+    add_queue(flow, stage,
+              &(struct weir_topology_queue){
+                  .name = made->full_name,
+                  .kind = WEIR_QUEUE_REPLY,
+                  .stage = stage,
+                  .from_pool = flow->pool,
+                  .to_pool = made->pool,
+                  .limit_bytes = WEIR_REPLY_RING_BYTES,
+                  .limit_items = WEIR_REPLY_RING_ITEMS,
+              });
 }
 
 static void flow_drop(struct flow *flow, uint32_t stage)
@@ -396,7 +417,10 @@ static void flow_stage(struct flow *flow, uint32_t stage)
     struct weir_topology_stage *made = stage_of(flow, stage);
     made->pool = made->finish_pool = flow->pool;
     switch (node_of(flow, stage)->verb) {
-    case WEIR_LISTEN: flow_listen(flow, stage); made->pool = made->finish_pool = flow->pool; break;
+    case WEIR_LISTEN:
+        flow_listen(flow, stage);
+        made->pool = made->finish_pool = flow->pool;
+        break;
     case WEIR_FRAME: flow_frame(flow, stage); break;
     case WEIR_DECODE: flow_decode(flow, stage); break;
     case WEIR_ENCODE: flow_encode(flow, stage); break;
@@ -439,18 +463,28 @@ static void check_end(struct flow *flow, const struct weir_topology_pipeline *pi
     else
         diag = weir_diag_add(checker->bag, WEIR_E042_NO_END, node_of(flow, flow->first + pipeline->stage_count - 1)->span,
                              "nothing finishes the items of '%s' after its last stage", flow->name);
-    weir_diag_hint(checker->bag, diag, "%s", pipeline->stage_count == 0 ? "a pipeline begins with `listen` and ends with `reply`"
-                                             : flow->form == MESSAGE    ? "end it with `encode riemann` and `reply`"
-                                             : flow->form == FRAME      ? "end it with `decode riemann`, `encode riemann` and `reply`"
-                                                                        : "end it with `reply`");
+    weir_diag_hint(checker->bag, diag, "%s",
+                   pipeline->stage_count == 0 ? "a pipeline begins with `listen` and ends with `reply`"
+                   : flow->form == MESSAGE    ? "end it with `encode riemann` and `reply`"
+                   : flow->form == FRAME      ? "end it with `decode riemann`, `encode riemann` and `reply`"
+                                              : "end it with `reply`");
 }
 
 void weir_check_flow(struct weir_checker *checker, uint32_t index)
 {
     const struct weir_topology_pipeline *pipeline = &checker->topology->pipelines[index];
     struct flow flow = {
-        .checker = checker, .pipeline = index, .name = pipeline->name, .forms_matter = !checker->incomplete[index], .form = UNKNOWN,
-        .pool = WEIR_NONE, .listen = WEIR_NONE, .frame = WEIR_NONE, .decode = WEIR_NONE, .encode = WEIR_NONE, .end = WEIR_NONE,
+        .checker = checker,
+        .pipeline = index,
+        .name = pipeline->name,
+        .forms_matter = !checker->incomplete[index],
+        .form = UNKNOWN,
+        .pool = WEIR_NONE,
+        .listen = WEIR_NONE,
+        .frame = WEIR_NONE,
+        .decode = WEIR_NONE,
+        .encode = WEIR_NONE,
+        .end = WEIR_NONE,
         .first = pipeline->first_stage,
     };
     for (uint32_t stage = flow.first; stage < flow.first + pipeline->stage_count; stage++) {
@@ -459,11 +493,12 @@ void weir_check_flow(struct weir_checker *checker, uint32_t index)
             continue;
         }
         if (flow.end != WEIR_NONE) {
-            struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E043_AFTER_END, node_of(&flow, stage)->verb_span,
-                                                   "nothing reaches `%s`: the item is finished above",
-                                                   weir_verb_name(node_of(&flow, stage)->verb));
+            struct weir_diag *diag =
+                weir_diag_add(checker->bag, WEIR_E043_AFTER_END, node_of(&flow, stage)->verb_span,
+                              "nothing reaches `%s`: the item is finished above", weir_verb_name(node_of(&flow, stage)->verb));
             weir_diag_relate(checker->bag, diag, node_of(&flow, flow.end)->verb_span, "here");
-            weir_diag_hint(checker->bag, diag, "remove it, or move it above `%s`", weir_verb_name(node_of(&flow, flow.end)->verb));
+            weir_diag_hint(checker->bag, diag, "remove it, or move it above `%s`",
+                           weir_verb_name(node_of(&flow, flow.end)->verb));
             /* The lines after it would be the same mistake; their pools are used all the same. */
             while (stage < flow.first + pipeline->stage_count)
                 name_pools(&flow, stage++);

@@ -36,9 +36,9 @@ static void complain_about_cycle(const struct search *search, uint32_t closing)
     struct weir_checker *checker = search->checker;
     const struct weir_topology *topology = checker->topology;
     const struct weir_topology_queue *queue = &topology->queues[closing];
-    struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E064_CYCLE,
-                                           checker->stage_nodes[queue->stage]->clause_spans[WEIR_CLAUSE_FULL],
-                                           "this queue closes a cycle of blocking queues: when all of them are full, none can move");
+    struct weir_diag *diag =
+        weir_diag_add(checker->bag, WEIR_E064_CYCLE, checker->stage_nodes[queue->stage]->clause_spans[WEIR_CLAUSE_FULL],
+                      "this queue closes a cycle of blocking queues: when all of them are full, none can move");
     bool inside = false;
     unsigned shown = 0;
     for (uint32_t i = 0; i < search->depth && shown < 4; i++) {

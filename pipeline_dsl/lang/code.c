@@ -11,171 +11,307 @@ struct row {
 };
 
 static const struct row rows[WEIR_CODE_COUNT] = {
-    [WEIR_E001_NUL_BYTE] = { "E001", "the file has a NUL byte",
-        "A pipeline file is text. A NUL byte says that this is another kind of file: a binary, UTF-16, or a text that was\n"
-        "cut and padded by a crash. weir reads nothing after it rather than guess.\n" },
-    [WEIR_E002_NOT_UTF8] = { "E002", "the file is not UTF-8",
-        "Comments and strings may hold any character, as UTF-8. A byte that is none is usually Latin-1 from an old editor:\n"
-        "`iconv -f latin1 -t utf-8 FILE` converts it.\n" },
-    [WEIR_E003_STRAY_BYTE] = { "E003", "a character that means nothing here",
-        "Outside of comments and strings the language has names, numbers, strings and the marks { } ( ) , . < > % and a \\ at\n"
-        "the end of a line, which continues it. Typographic quotes and dashes from a word processor are the usual cause.\n" },
-    [WEIR_E004_OPEN_STRING] = { "E004", "a string without its end",
-        "A string ends on the line it begins on. \"...\" knows the escapes \\\" \\\\ \\n \\t; '...' takes everything as it is, which\n"
-        "suits queries.\n" },
-    [WEIR_E005_BAD_ESCAPE] = { "E005", "an unknown escape in a string",
-        "\"...\" knows \\\" \\\\ \\n \\t and no others, so that a typing error is found here and not in a query at run time. A string\n"
-        "with many backslashes reads better as '...', where they mean nothing.\n" },
-    [WEIR_E010_UNEXPECTED] = { "E010", "something else was expected",
-        "The words of a line come in a fixed order; the message says which word could have come at the carets. One line is one\n"
-        "stage: a `\\` at the end continues it on the next.\n" },
-    [WEIR_E011_UNKNOWN_WORD] = { "E011", "no line begins like this",
-        "Outside of braces a line begins with `pool`, `pipeline` or `expect`:\n\n"
+    [WEIR_E001_NUL_BYTE] = {
+        "E001", "the file has a NUL byte",
+        "A pipeline file is text. A NUL byte says that this is another kind of file: a binary, UTF-16, or\n"
+        "a text that was cut and padded by a crash. weir reads nothing after it rather than guess.\n",
+    },
+    [WEIR_E002_NOT_UTF8] = {
+        "E002", "the file is not UTF-8",
+        "Comments and strings may hold any character, as UTF-8. A byte that is none is usually Latin-1\n"
+        "from an old editor: `iconv -f latin1 -t utf-8 FILE` converts it.\n",
+    },
+    [WEIR_E003_STRAY_BYTE] = {
+        "E003", "a character that means nothing here",
+        "Outside of comments and strings the language has names, numbers, strings and the marks { } ( ) ,\n"
+        ". < > % and a \\ at the end of a line, which continues it. Typographic quotes and dashes from a\n"
+        "word processor are the usual cause.\n",
+    },
+    [WEIR_E004_OPEN_STRING] = {
+        "E004", "a string without its end",
+        "A string ends on the line it begins on. \"...\" knows the escapes \\\" \\\\ \\n \\t; '...' takes\n"
+        "everything as it is, which suits queries.\n",
+    },
+    [WEIR_E005_BAD_ESCAPE] = {
+        "E005", "an unknown escape in a string",
+        "\"...\" knows \\\" \\\\ \\n \\t and no others, so that a typing error is found here and not in a query\n"
+        "at run time. A string with many backslashes reads better as '...', where they mean nothing.\n",
+    },
+    [WEIR_E010_UNEXPECTED] = {
+        "E010", "something else was expected",
+        "The words of a line come in a fixed order; the message says which word could have come at the\n"
+        "carets. One line is one stage: a `\\` at the end continues it on the next.\n",
+    },
+    [WEIR_E011_UNKNOWN_WORD] = {
+        "E011", "no line begins like this",
+        "Outside of braces a line begins with `pool`, `pipeline` or `expect`:\n"
+        "\n"
         "    pool workers threads 2\n"
         "    pipeline riemann { ... }\n"
-        "    expect { ... }\n" },
-    [WEIR_E012_UNKNOWN_VERB] = { "E012", "there is no such verb",
+        "    expect { ... }\n",
+    },
+    [WEIR_E012_UNKNOWN_VERB] = {
+        "E012", "there is no such verb",
         "Each line of a pipeline is one stage and begins with its verb:\n"
         "listen frame decode encode handoff index filter batch forward store busy call tee then reply drop.\n"
-        "To add a stage of your own, write it in C and name it with `call \"file.c\" function`.\n" },
-    [WEIR_E013_NOT_BUILT] = { "E013", "this version of weir doesn't build that yet",
-        "The language is larger than what this version builds. It builds `listen tcp`, `frame length32`, `decode riemann`,\n"
-        "`encode riemann`, `handoff`, `index`, `busy`, `call`, `reply`, `drop`, and pools with `threads`. `weir fmt` knows the\n"
-        "whole language.\n" },
-    [WEIR_E014_BAD_NAME] = { "E014", "that can't be a name",
-        "A name begins with a letter, goes on with letters, digits and single underscores, and has at most 63 bytes. Each stage\n"
-        "becomes the function PIPELINE__STAGE in the server, which every profiler shows: therefore no double underscore.\n" },
-    [WEIR_E015_BAD_SIZE] = { "E015", "that is not a size",
-        "A size is a whole number with its unit behind it, without a blank: B, KiB, MiB or GiB. The unit is never left out, since\n"
-        "`limit 64` could mean anything; MB and M are not taken, since half of the world means 1000 by them.\n" },
-    [WEIR_E016_BAD_DURATION] = { "E016", "that is not a duration",
-        "A duration is a whole number with its unit behind it, without a blank: ns, us, ms, s, min or h.\n" },
-    [WEIR_E017_BAD_NUMBER] = { "E017", "a number out of its range",
-        "The message says what the number may be. Sizes and durations must fit 64 bits: a number that doesn't is never cut, so that\n"
-        "`limit 99999999999GiB` can't become a small queue.\n" },
-    [WEIR_E018_BAD_ADDRESS] = { "E018", "that is not an address",
-        "An address is a host and a port: 127.0.0.1:5555, [::1]:5555, localhost:5555. An IPv6 address stands in brackets, since\n"
-        "it has colons of its own. Port 0 lets the kernel choose; the server prints the one it got.\n" },
-    [WEIR_E019_BRACES] = { "E019", "a brace is missing or left over",
-        "`pipeline NAME {` and `expect {` end with a `}` on a line of its own. After the first brace that doesn't fit, weir says\n"
-        "nothing about the others, since they would only be its echo.\n" },
-    [WEIR_E020_TWICE] = { "E020", "a clause that was said before",
-        "Each clause of a `handoff` comes once. Two limits contradict each other, or one of them is forgotten.\n" },
-    [WEIR_E021_MISSING_CLAUSE] = { "E021", "a clause that must be there is missing",
-        "What must be thought about has no default. How much may wait in a queue, and what happens when it is full, are the\n"
-        "two decisions that most often turn out wrong in production; a queue without a bound is how a fast client and a slow\n"
-        "stage fill the heap. `frame` needs `max` since a peer's four bytes must never decide how much memory is taken.\n" },
-    [WEIR_E022_EMPTY_FILE] = { "E022", "the file has no pipeline",
-        "The least that makes a server is one pool and one pipeline that listens:\n\n"
-        "    pool io threads 1\n\n"
+        "To add a stage of your own, write it in C and name it with `call \"file.c\" function`.\n",
+    },
+    [WEIR_E013_NOT_BUILT] = {
+        "E013", "this version of weir doesn't build that yet",
+        "The language is larger than what this version builds. It builds `listen tcp`, `frame length32`,\n"
+        "`decode riemann`, `encode riemann`, `handoff`, `index`, `busy`, `call`, `reply`, `drop`, and\n"
+        "pools with `threads`. `weir fmt` knows the whole language.\n",
+    },
+    [WEIR_E014_BAD_NAME] = {
+        "E014", "that can't be a name",
+        "A name begins with a letter, goes on with letters, digits and single underscores, and has at\n"
+        "most 63 bytes. Each stage becomes the function PIPELINE__STAGE in the server, which every\n"
+        "profiler shows: therefore no double underscore.\n",
+    },
+    [WEIR_E015_BAD_SIZE] = {
+        "E015", "that is not a size",
+        "A size is a whole number with its unit behind it, without a blank: B, KiB, MiB or GiB. The unit\n"
+        "is never left out, since `limit 64` could mean anything; MB and M are not taken, since half of\n"
+        "the world means 1000 by them.\n",
+    },
+    [WEIR_E016_BAD_DURATION] = {
+        "E016", "that is not a duration",
+        "A duration is a whole number with its unit behind it, without a blank: ns, us, ms, s, min or h.\n",
+    },
+    [WEIR_E017_BAD_NUMBER] = {
+        "E017", "a number out of its range",
+        "The message says what the number may be. Sizes and durations must fit 64 bits: a number that\n"
+        "doesn't is never cut, so that `limit 99999999999GiB` can't become a small queue.\n",
+    },
+    [WEIR_E018_BAD_ADDRESS] = {
+        "E018", "that is not an address",
+        "An address is a host and a port: 127.0.0.1:5555, [::1]:5555, localhost:5555. An IPv6 address\n"
+        "stands in brackets, since it has colons of its own. Port 0 lets the kernel choose; the server\n"
+        "prints the one it got.\n",
+    },
+    [WEIR_E019_BRACES] = {
+        "E019", "a brace is missing or left over",
+        "`pipeline NAME {` and `expect {` end with a `}` on a line of its own. After the first brace that\n"
+        "doesn't fit, weir says nothing about the others, since they would only be its echo.\n",
+    },
+    [WEIR_E020_TWICE] = {
+        "E020", "a clause that was said before",
+        "Each clause of a `handoff` comes once. Two limits contradict each other, or one of them is\n"
+        "forgotten.\n",
+    },
+    [WEIR_E021_MISSING_CLAUSE] = {
+        "E021", "a clause that must be there is missing",
+        "What must be thought about has no default. How much may wait in a queue, and what happens when\n"
+        "it is full, are the two decisions that most often turn out wrong in production; a queue without\n"
+        "a bound is how a fast client and a slow stage fill the heap. `frame` needs `max` since a peer's\n"
+        "four bytes must never decide how much memory is taken.\n",
+    },
+    [WEIR_E022_EMPTY_FILE] = {
+        "E022", "the file has no pipeline",
+        "The least that makes a server is one pool and one pipeline that listens:\n"
+        "\n"
+        "    pool io threads 1\n"
+        "\n"
         "    pipeline hello {\n"
         "        listen tcp 127.0.0.1:5555 on io\n"
         "        frame  length32 max 1MiB\n"
         "        decode riemann\n"
         "        encode riemann\n"
         "        reply\n"
-        "    }\n" },
-    [WEIR_E030_NAME_TAKEN] = { "E030", "that name is taken",
-        "Pools and pipelines share one name space, so that a name in a report or an expectation means one thing.\n" },
-    [WEIR_E031_STAGE_TAKEN] = { "E031", "two stages of one name",
-        "A stage is named by its verb, or by `as`. Its full name PIPELINE.STAGE is how reports, graphs and expectations speak of\n"
-        "it, so the second use of a verb in a pipeline needs a name of its own: `busy 10us as parse`.\n" },
-    [WEIR_E032_NO_POOL] = { "E032", "there is no such pool",
-        "`on NAME` and `handoff NAME` name a pool of the file: `pool workers threads 2`. It may stand anywhere in it.\n" },
-    [WEIR_E033_NO_STAGE] = { "E033", "an expectation about something that isn't there",
-        "An expectation speaks of a stage (`riemann.handoff`), a pipeline (`riemann`) or a pool (`pool workers`). One that names\n"
-        "nothing would pass for ever, and guard nothing.\n" },
-    [WEIR_E034_ADDRESS_TAKEN] = { "E034", "two listeners on one address",
-        "The second could not be bound. A server binds everything before it accepts anything, so it would not start at all.\n" },
-    [WEIR_E040_LISTEN_FIRST] = { "E040", "`listen` must come first",
-        "A pipeline begins where its messages come in. What stands above `listen` could never run.\n" },
-    [WEIR_E041_LISTEN_TWICE] = { "E041", "a second `listen`",
-        "A pipeline has one way in. Two listeners are two pipelines; they can share what follows by going on in one tail.\n" },
-    [WEIR_E042_NO_END] = { "E042", "nothing finishes the item",
-        "The last line says what becomes of an item: `reply` answers it, `drop` ends it, `then NAME` goes on elsewhere. An item\n"
-        "that nobody finishes would hold its memory, and its place in the order of replies, for ever.\n" },
-    [WEIR_E043_AFTER_END] = { "E043", "a stage after the end",
-        "After `reply`, `drop` or `then` there is no item any more that a stage could work on.\n" },
-    [WEIR_E044_NEEDS_FRAME] = { "E044", "a stream that nobody cut into messages",
-        "TCP is a stream of bytes without borders. `frame length32 max SIZE` cuts it into messages; before that there is nothing\n"
-        "to decode, hand over or count.\n" },
-    [WEIR_E045_NEEDS_DECODE] = { "E045", "bytes where a message is needed",
-        "`index` and `encode` work on events. Before `decode` an item is a run of bytes.\n" },
-    [WEIR_E046_DONE_BEFORE] = { "E046", "that was done before",
-        "A message is framed, decoded and encoded once, in this order, and what needs its events stands between `decode` and\n"
-        "`encode`.\n" },
-    [WEIR_E047_NEEDS_ENCODE] = { "E047", "a reply without its bytes",
-        "`reply` writes what `encode` made. A protocol with replies needs one: `encode riemann` turns what the stages above found (ok, an\n"
-        "error, or events) into the bytes that the client waits for.\n" },
-    [WEIR_E048_REPLY_OWED] = { "E048", "a request that would never be answered",
-        "Riemann over TCP owes one reply for each request, in order, and has no numbers to match them by. If one is missing, each\n"
-        "later reply is taken for the answer to the request before, and the client's last one waits for ever.\n" },
-    [WEIR_E049_NO_LISTENER] = { "E049", "nothing listens",
-        "A pipeline without `listen` is a tail that others reach by `then` or `tee`. A file with only tails makes no server.\n" },
-    [WEIR_E060_OWN_POOL] = { "E060", "a handoff to its own pool",
-        "It would cost a queue and gain nothing, since the same threads go on. With `full block` it would also lock up: when the\n"
-        "queue is full, all the threads that could empty it wait for room in it.\n" },
-    [WEIR_E061_POOL_LISTENS] = { "E061", "a pool that listens and takes handoffs",
-        "The threads of a listening pool wait for sockets; those of a worker pool wait for a queue. A thread can't wait for both,\n"
-        "and a stage that works there would keep every connection waiting.\n" },
-    [WEIR_E062_LIMIT_TOO_SMALL] = { "E062", "an item that the queue can never take",
-        "An item is admitted when what waits plus its size is at most the limit. One that is larger than the limit by itself\n"
-        "would wait for ever (`full block`) or always be refused, and whoever tests with small messages never sees it. The largest\n"
-        "item is the frame's `max` before `decode`, and decode's `max` (64 MiB unless said) after it.\n" },
-    [WEIR_E063_SIZED_BEFORE_DECODE] = { "E063", "sized by a message that doesn't exist yet",
-        "`arena`, `typed` and `reflect` measure a decoded message. Before `decode` an item is bytes, whose size is known at no cost:\n"
-        "`sized bytes`, which is the default there. It is also why the best place of a handoff is above `decode`.\n" },
-    [WEIR_E064_CYCLE] = { "E064", "a cycle of blocking queues",
-        "Each pool in the cycle waits for room in the next one's queue when it is full. Once all of them are full none can move:\n"
-        "the server stands still, at full load first. One queue of the cycle must be able to say no (`full reject` or `full drop`).\n" },
-    [WEIR_E080_BAD_REFERENCE] = { "E080", "a metric that this thing doesn't have",
-        "cpu, under    stage, stage.part (of a handoff: size, push, pop; of a reply: push, pop), pipeline, pool\n"
-        "wait, wakeup, depth, fill    a queue: a handoff, or a reply ring\n"
-        "service       stage\n"
-        "throughput    stage, pipeline\n"
-        "starved       pool\n"
-        "drops         handoff, pipeline\n" },
-    [WEIR_E081_BAD_UNIT] = { "E081", "a value in the wrong unit",
+        "    }\n",
+    },
+    [WEIR_E030_NAME_TAKEN] = {
+        "E030", "that name is taken",
+        "Pools and pipelines share one name space, so that a name in a report or an expectation means one\n"
+        "thing.\n",
+    },
+    [WEIR_E031_STAGE_TAKEN] = {
+        "E031", "two stages of one name",
+        "A stage is named by its verb, or by `as`. Its full name PIPELINE.STAGE is how reports, graphs\n"
+        "and expectations speak of it, so the second use of a verb in a pipeline needs a name of its own:\n"
+        "`busy 10us as parse`.\n",
+    },
+    [WEIR_E032_NO_POOL] = {
+        "E032", "there is no such pool",
+        "`on NAME` and `handoff NAME` name a pool of the file: `pool workers threads 2`. It may stand\n"
+        "anywhere in it.\n",
+    },
+    [WEIR_E033_NO_STAGE] = {
+        "E033", "an expectation about something that isn't there",
+        "An expectation speaks of a stage (`riemann.handoff`), a pipeline (`riemann`) or a pool (`pool\n"
+        "workers`). One that names nothing would pass for ever, and guard nothing.\n",
+    },
+    [WEIR_E034_ADDRESS_TAKEN] = {
+        "E034", "two listeners on one address",
+        "The second could not be bound. A server binds everything before it accepts anything, so it would\n"
+        "not start at all.\n",
+    },
+    [WEIR_E040_LISTEN_FIRST] = {
+        "E040", "`listen` must come first",
+        "A pipeline begins where its messages come in. What stands above `listen` could never run.\n",
+    },
+    [WEIR_E041_LISTEN_TWICE] = {
+        "E041", "a second `listen`",
+        "A pipeline has one way in. Two listeners are two pipelines; they can share what follows by going\n"
+        "on in one tail.\n",
+    },
+    [WEIR_E042_NO_END] = {
+        "E042", "nothing finishes the item",
+        "The last line says what becomes of an item: `reply` answers it, `drop` ends it, `then NAME` goes\n"
+        "on elsewhere. An item that nobody finishes would hold its memory, and its place in the order of\n"
+        "replies, for ever.\n",
+    },
+    [WEIR_E043_AFTER_END] = {
+        "E043", "a stage after the end",
+        "After `reply`, `drop` or `then` there is no item any more that a stage could work on.\n",
+    },
+    [WEIR_E044_NEEDS_FRAME] = {
+        "E044", "a stream that nobody cut into messages",
+        "TCP is a stream of bytes without borders. `frame length32 max SIZE` cuts it into messages;\n"
+        "before that there is nothing to decode, hand over or count.\n",
+    },
+    [WEIR_E045_NEEDS_DECODE] = {
+        "E045", "bytes where a message is needed",
+        "`index` and `encode` work on events. Before `decode` an item is a run of bytes, which is a good\n"
+        "place for a handoff, and for little else.\n",
+    },
+    [WEIR_E046_DONE_BEFORE] = {
+        "E046", "that was done before",
+        "A message is framed, decoded and encoded once, in this order, and what needs its events stands\n"
+        "between `decode` and `encode`.\n",
+    },
+    [WEIR_E047_NEEDS_ENCODE] = {
+        "E047", "a reply without its bytes",
+        "`reply` writes what `encode` made. A protocol with replies needs one: `encode riemann` turns\n"
+        "what the stages above found (ok, an error, or events) into the bytes that the client waits for.\n",
+    },
+    [WEIR_E048_REPLY_OWED] = {
+        "E048", "a request that would never be answered",
+        "Riemann over TCP owes one reply for each request, in order, and has no numbers to match them by.\n"
+        "If one is missing, each later reply is taken for the answer to the request before, and the\n"
+        "client's last one waits for ever.\n",
+    },
+    [WEIR_E049_NO_LISTENER] = {
+        "E049", "nothing listens",
+        "A pipeline without `listen` is a tail that others reach by `then` or `tee`. A file with only\n"
+        "tails makes no server.\n",
+    },
+    [WEIR_E060_OWN_POOL] = {
+        "E060", "a handoff to its own pool",
+        "It would cost a queue and gain nothing, since the same threads go on. With `full block` it would\n"
+        "also lock up: when the queue is full, all the threads that could empty it wait for room in it.\n",
+    },
+    [WEIR_E061_POOL_LISTENS] = {
+        "E061", "a pool that listens and takes handoffs",
+        "The threads of a listening pool wait for sockets; those of a worker pool wait for a queue. A\n"
+        "thread can't wait for both, and a stage that works there would keep every connection waiting.\n",
+    },
+    [WEIR_E062_LIMIT_TOO_SMALL] = {
+        "E062", "an item that the queue can never take",
+        "An item is admitted when what waits plus its size is at most the limit. One that is larger than\n"
+        "the limit by itself would wait for ever (`full block`) or always be refused, and whoever tests\n"
+        "with small messages never sees it. The largest item is the frame's `max` before `decode`, and\n"
+        "decode's `max` (64 MiB unless said) after it.\n",
+    },
+    [WEIR_E063_SIZED_BEFORE_DECODE] = {
+        "E063", "sized by a message that doesn't exist yet",
+        "`arena`, `typed` and `reflect` measure a decoded message. Before `decode` an item is bytes,\n"
+        "whose size is known at no cost: `sized bytes`, which is the default there. It is also why the\n"
+        "best place of a handoff is above `decode`.\n",
+    },
+    [WEIR_E064_CYCLE] = {
+        "E064", "a cycle of blocking queues",
+        "Each pool in the cycle waits for room in the next one's queue when it is full. Once all of them\n"
+        "are full none can move: the server stands still, at full load first. One queue of the cycle must\n"
+        "be able to say no (`full reject` or `full drop`).\n",
+    },
+    [WEIR_E080_BAD_REFERENCE] = {
+        "E080", "a metric that this thing doesn't have",
+        "cpu, under                  a stage, a part of a handoff (size, push, pop) or of a reply (push,\n"
+        "                            pop), a pipeline, a pool\n"
+        "wait, wakeup, depth, fill   a queue: a handoff, or the ring of a reply\n"
+        "service                     a stage\n"
+        "throughput                  a stage, a pipeline\n"
+        "starved                     a pool\n"
+        "drops                       a handoff, a pipeline\n",
+    },
+    [WEIR_E081_BAD_UNIT] = {
+        "E081", "a value in the wrong unit",
         "cpu, under, fill, starved    a share: 5%\n"
         "wait, wakeup, service        a duration: 20ms, 1.5us\n"
         "depth                        items: 100, or bytes: 1MiB\n"
         "throughput                   200000/s\n"
-        "drops                        a count: 0, a rate: 10/s, or a share of what was offered: 1%\n" },
-    [WEIR_E082_BAD_STATISTIC] = { "E082", "a statistic that the metric doesn't have",
-        "wait, wakeup, depth, fill and service are measured item by item or over time, so they have mean, p50, p90, p99, p999 and\n"
-        "max. cpu, under, throughput, starved and drops are one figure for the window: they have no percentile.\n" },
-    [WEIR_E083_OUT_OF_RANGE] = { "E083", "an expectation that says nothing",
-        "A share is between 0 % and 100 %. `cpu(x) < 150%` would pass whatever happens.\n" },
-    [WEIR_E084_NOT_MEASURED] = { "E084", "an expectation about something that never runs",
-        "Nothing enters this pipeline, so nothing of it is ever measured. An expectation that can't fail guards nothing, and one that\n"
-        "is never measured would make every check inconclusive.\n" },
-    [WEIR_W101_REFLECT] = { "W101", "each message is walked to guess its size",
-        "A Riemann server once placed its handoff below the decoder. Its queue was bounded by memory, so each decoded message was\n"
-        "walked by reflection to guess its size, and that was 38 % of all CPU. Moving the handoff one line up, where the size of\n"
-        "the bytes is known, doubled the throughput and halved the latency. It took 15 hours to find.\n\n"
+        "drops                        a count: 0, a rate: 10/s, or a share of what was offered: 1%\n",
+    },
+    [WEIR_E082_BAD_STATISTIC] = {
+        "E082", "a statistic that the metric doesn't have",
+        "wait, wakeup, depth, fill and service are measured item by item or over time, so they have mean,\n"
+        "p50, p90, p99, p999 and max. cpu, under, throughput, starved and drops are one figure for the\n"
+        "window: they have no percentile.\n",
+    },
+    [WEIR_E083_OUT_OF_RANGE] = {
+        "E083", "an expectation that says nothing",
+        "A share is between 0 % and 100 %. `cpu(x) < 150%` would pass whatever happens: it looks like a\n"
+        "guard, and is none.\n",
+    },
+    [WEIR_E084_NOT_MEASURED] = {
+        "E084", "an expectation about something that never runs",
+        "Nothing enters this pipeline, so nothing of it is ever measured. An expectation that can't fail\n"
+        "guards nothing, and one that is never measured would make every check inconclusive.\n",
+    },
+    [WEIR_W101_REFLECT] = {
+        "W101", "each message is walked to guess its size",
+        "A Riemann server once placed its handoff below the decoder. Its queue was bounded by memory, so\n"
+        "each decoded message was walked by reflection to guess its size, and that was 38 % of all CPU.\n"
+        "Moving the handoff one line up, where the size of the bytes is known, doubled the throughput and\n"
+        "halved the latency. It took 15 hours to find.\n"
+        "\n"
         "    handoff workers limit 64MiB full block     # above decode: sized by bytes, at no cost\n"
-        "    decode  riemann\n\n"
-        "Where it must stay below: `sized arena`, which knows the memory a message took without looking at it.\n" },
-    [WEIR_W102_BLOCKS_LISTENER] = { "W102", "a stage that can block on a pool that listens",
-        "While a listening thread sleeps it reads no socket: all its connections wait, not only the one whose message it is. Hand\n"
-        "off to a pool of workers first.\n" },
-    [WEIR_W103_FEW_SLOTS] = { "W103", "fewer slots than threads that want one",
-        "connections x in_flight requests can be under way. With fewer than the pool has threads, some always wait for a slot,\n"
-        "without CPU, IO or memory being short. A metrics server once stopped scaling at 1,000 clients for this reason alone.\n" },
-    [WEIR_W104_BLOCK_BEHIND_UDP] = { "W104", "`full block` behind a datagram listener",
-        "A stream can be stopped; a datagram can't. When the queue is full the listener stops reading, the socket's buffer fills, and\n"
-        "the kernel drops instead, where no counter of the pipeline sees it. `full drop newest` drops where it is counted.\n" },
-    [WEIR_W105_UNUSED] = { "W105", "a pool that nothing uses, or a tail that nothing enters",
-        "A pool without work still costs its threads, and usually means that a `handoff` names another by mistake. A pipeline\n"
-        "without `listen` only runs when another goes on in it by `then` or `tee`; weir checks it, and leaves it out.\n" },
-    [WEIR_W106_BYTES_AFTER_DECODE] = { "W106", "a decoded message sized by its bytes",
-        "A decoded message can take 84 times the memory of its frame (two bytes make an empty event of 168), so a queue that\n"
-        "counts bytes of frames bounds nothing. `sized arena` counts what the message really holds, at no cost.\n" },
-    [WEIR_W107_OPEN_LISTENER] = { "W107", "a listener that others can reach",
-        "Riemann's protocol has no log-in: who reaches the port can write and query. Off the loopback interface a listener wants\n"
-        "TLS with client certificates, or `allow`, or a firewall that you have thought about.\n" },
-    [WEIR_W108_PASSWORD] = { "W108", "a password in the file",
-        "Pipeline files are committed, and their text travels with the server. Use a service file or the environment.\n" },
+        "    decode  riemann\n"
+        "\n"
+        "Where it must stay below: `sized arena`, which knows the memory a message took without looking\n"
+        "at it.\n",
+    },
+    [WEIR_W102_BLOCKS_LISTENER] = {
+        "W102", "a stage that can block on a pool that listens",
+        "While a listening thread sleeps it reads no socket: all its connections wait, not only the one\n"
+        "whose message it is. Hand off to a pool of workers first.\n",
+    },
+    [WEIR_W103_FEW_SLOTS] = {
+        "W103", "fewer slots than threads that want one",
+        "connections x in_flight requests can be under way. With fewer than the pool has threads, some\n"
+        "always wait for a slot, without CPU, IO or memory being short. A metrics server once stopped\n"
+        "scaling at 1,000 clients for this reason alone.\n",
+    },
+    [WEIR_W104_BLOCK_BEHIND_UDP] = {
+        "W104", "`full block` behind a datagram listener",
+        "A stream can be stopped; a datagram can't. When the queue is full the listener stops reading,\n"
+        "the socket's buffer fills, and the kernel drops instead, where no counter of the pipeline sees\n"
+        "it. `full drop newest` drops where it is counted.\n",
+    },
+    [WEIR_W105_UNUSED] = {
+        "W105", "a pool that nothing uses, or a tail that nothing enters",
+        "A pool without work still costs its threads, and usually means that a `handoff` names another by\n"
+        "mistake. A pipeline without `listen` only runs when another goes on in it by `then` or `tee`;\n"
+        "weir checks it, and leaves it out.\n",
+    },
+    [WEIR_W106_BYTES_AFTER_DECODE] = {
+        "W106", "a decoded message sized by its bytes",
+        "A decoded message can take 84 times the memory of its frame (two bytes make an empty event of\n"
+        "168), so a queue that counts bytes of frames bounds nothing. `sized arena` counts what the\n"
+        "message really holds, at no cost.\n",
+    },
+    [WEIR_W107_OPEN_LISTENER] = {
+        "W107", "a listener that others can reach",
+        "Riemann's protocol has no log-in: who reaches the port can write and query. Off the loopback\n"
+        "interface a listener wants TLS with client certificates, or `allow`, or a firewall that you have\n"
+        "thought about.\n",
+    },
+    [WEIR_W108_PASSWORD] = {
+        "W108", "a password in the file",
+        "Pipeline files are committed, and their text travels with the server. Use a service file or the\n"
+        "environment.\n",
+    },
 };
 
 const char *weir_code_name(enum weir_code code)

@@ -160,7 +160,8 @@ static size_t collect(const struct weir_diag_bag *bag, const struct weir_diag *d
     size_t count = 0;
     marks[count++] = (struct mark){ diag->span, NULL, weir_source_place(&bag->source, diag->span.offset).line };
     for (const struct weir_diag_related *related = diag->related; related && count < MARKS_MOST; related = related->next)
-        marks[count++] = (struct mark){ related->span, related->message, weir_source_place(&bag->source, related->span.offset).line };
+        marks[count++] =
+            (struct mark){ related->span, related->message, weir_source_place(&bag->source, related->span.offset).line };
     qsort(marks, count, sizeof *marks, by_place);
     return count;
 }

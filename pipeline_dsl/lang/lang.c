@@ -54,8 +54,8 @@ int weir_lang_load(const char *path, struct weir_arena *arena, struct weir_topol
     return rc;
 }
 
-int weir_lang_load_memory(const char *path, const void *data, size_t size, struct weir_arena *arena, struct weir_topology *topology,
-                          struct weir_diag_bag *diags, struct weir_error *error)
+int weir_lang_load_memory(const char *path, const void *data, size_t size, struct weir_arena *arena,
+                          struct weir_topology *topology, struct weir_diag_bag *diags, struct weir_error *error)
 {
     memset(topology, 0, sizeof *topology);
     int rc = weir_source_from_memory(&diags->source, &diags->arena, path, data, size, error);

@@ -43,8 +43,8 @@ bool weir_lexer_check_text(struct weir_diag_bag *bag)
     for (size_t i = 0; i < source->length;) {
         size_t length = weir_utf8_length(source->text + i, source->length - i);
         if (length == 0) {
-            struct weir_diag *diag = weir_diag_add(bag, WEIR_E002_NOT_UTF8, (struct weir_span){ i, 1 },
-                                                   "byte 0x%02x is not UTF-8 here", text[i]);
+            struct weir_diag *diag =
+                weir_diag_add(bag, WEIR_E002_NOT_UTF8, (struct weir_span){ i, 1 }, "byte 0x%02x is not UTF-8 here", text[i]);
             weir_diag_hint(bag, diag, "save the file as UTF-8, or convert it with iconv");
             return false;
         }
@@ -141,8 +141,9 @@ static struct weir_token lex_string(struct weir_lexer *lexer)
             if (peek(lexer, length - 1) == '\r')
                 length--;
             if (!lexer->quiet) {
-                struct weir_diag *diag = weir_diag_add(lexer->bag, WEIR_E004_OPEN_STRING, (struct weir_span){ lexer->offset, length },
-                                                       "this string has no end on its line");
+                struct weir_diag *diag =
+                    weir_diag_add(lexer->bag, WEIR_E004_OPEN_STRING, (struct weir_span){ lexer->offset, length },
+                                  "this string has no end on its line");
                 weir_diag_hint(lexer->bag, diag, "close it with %c", quote);
             }
             return bad(lexer, length);
@@ -151,8 +152,9 @@ static struct weir_token lex_string(struct weir_lexer *lexer)
             int escape = peek(lexer, length + 1);
             if (escape != '"' && escape != '\\' && escape != 'n' && escape != 't') {
                 if (good && !lexer->quiet && escape != '\n' && escape != -1) {
-                    struct weir_diag *diag = weir_diag_add(lexer->bag, WEIR_E005_BAD_ESCAPE,
-                        (struct weir_span){ lexer->offset + length, 2 }, "a string knows the escapes \\\" \\\\ \\n \\t and no others");
+                    struct weir_diag *diag =
+                        weir_diag_add(lexer->bag, WEIR_E005_BAD_ESCAPE, (struct weir_span){ lexer->offset + length, 2 },
+                                      "a string knows the escapes \\\" \\\\ \\n \\t and no others");
                     weir_diag_hint(lexer->bag, diag, "write \\\\ for a backslash, or quote the string with ' instead of \"");
                 }
                 good = good && (escape == '\n' || escape == -1);
@@ -169,8 +171,8 @@ static struct weir_token lex_string(struct weir_lexer *lexer)
 static const struct {
     const char *bytes, *meant;
 } lookalikes[] = {
-    { "\u201c", "\"" }, { "\u201d", "\"" }, { "\u201e", "\"" }, { "\u2018", "'" }, { "\u2019", "'" }, { "\u2264", "<=" },
-    { "\u2265", ">=" }, { "\u00a0", "a blank" }, { "\uff08", "(" }, { "\uff09", ")" },
+    { "\u201c", "\"" }, { "\u201d", "\"" }, { "\u201e", "\"" },      { "\u2018", "'" }, { "\u2019", "'" },
+    { "\u2264", "<=" }, { "\u2265", ">=" }, { "\u00a0", "a blank" }, { "\uff08", "(" }, { "\uff09", ")" },
 };
 
 static struct weir_token lex_stray(struct weir_lexer *lexer)
@@ -183,13 +185,15 @@ static struct weir_token lex_stray(struct weir_lexer *lexer)
         struct weir_span span = { lexer->offset, length };
         struct weir_diag *diag;
         if (at[0] == '\\')
-            diag = weir_diag_add(lexer->bag, WEIR_E003_STRAY_BYTE, span, "a `\\` continues a line only as the last character of it");
+            diag =
+                weir_diag_add(lexer->bag, WEIR_E003_STRAY_BYTE, span, "a `\\` continues a line only as the last character of it");
         else if (at[0] == '-' && is_digit(peek(lexer, 1)))
             diag = weir_diag_add(lexer->bag, WEIR_E017_BAD_NUMBER, span, "there are no negative numbers in this language");
         else if (at[0] < 0x20 || at[0] == 0x7f)
             diag = weir_diag_add(lexer->bag, WEIR_E003_STRAY_BYTE, span, "the control byte 0x%02x means nothing here", at[0]);
         else
-            diag = weir_diag_add(lexer->bag, WEIR_E003_STRAY_BYTE, span, "'%.*s' means nothing here", (int)length, (const char *)at);
+            diag =
+                weir_diag_add(lexer->bag, WEIR_E003_STRAY_BYTE, span, "'%.*s' means nothing here", (int)length, (const char *)at);
         if (at[0] >= 0x80)
             weir_diag_hint(lexer->bag, diag, "names are made of the letters a to z and A to Z, digits, and _");
         for (size_t i = 0; i < sizeof lookalikes / sizeof *lookalikes; i++)

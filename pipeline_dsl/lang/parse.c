@@ -96,7 +96,8 @@ static bool block_goes_on(struct weir_parser *parser, struct weir_tree_entry *en
             diag = weir_diag_add(parser->bag, WEIR_E019_BRACES, entry->span, "this %s is not closed before the end of the file",
                                  block_name(entry));
         else {
-            diag = weir_diag_add(parser->bag, WEIR_E019_BRACES, parser->token.span, "the %s above is not closed", block_name(entry));
+            diag =
+                weir_diag_add(parser->bag, WEIR_E019_BRACES, parser->token.span, "the %s above is not closed", block_name(entry));
             weir_diag_relate(parser->bag, diag, entry->span, "it is opened here");
         }
         weir_diag_hint(parser->bag, diag, "add a line `}`");
@@ -110,7 +111,8 @@ static bool open_block(struct weir_parser *parser, struct weir_tree_entry *entry
     parser->words = NULL;
     struct weir_span brace = parser->token.span;
     if (!weir_parser_at(parser, "{")) {
-        weir_diag_hint(parser->bag, weir_parser_unexpected(parser, "`{`"), "the brace stands on the same line, and its `}` on a line of its own");
+        weir_diag_hint(parser->bag, weir_parser_unexpected(parser, "`{`"),
+                       "the brace stands on the same line, and its `}` on a line of its own");
         return false;
     }
     weir_parser_skip(parser);

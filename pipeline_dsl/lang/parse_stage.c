@@ -201,8 +201,10 @@ static bool parse_index(struct weir_parser *parser, struct weir_tree_stage *stag
         if (!weir_parser_duration(parser, "the time that an event lives", &stage->ttl))
             return false;
         if (stage->ttl.value == 0) {
-            weir_diag_hint(parser->bag, weir_diag_add(parser->bag, WEIR_E017_BAD_NUMBER, weir_span_join(ttl, parser->last),
-                           "an event that lives for no time is never found in the index"), "leave `ttl` out for 60s");
+            weir_diag_hint(parser->bag,
+                           weir_diag_add(parser->bag, WEIR_E017_BAD_NUMBER, weir_span_join(ttl, parser->last),
+                                         "an event that lives for no time is never found in the index"),
+                           "leave `ttl` out for 60s");
             return false;
         }
     }
@@ -228,8 +230,8 @@ static bool parse_batch(struct weir_parser *parser, struct weir_tree_stage *stag
 {
     struct weir_tree_number within;
     not_built(stage, stage->verb_span, "`batch`");
-    return weir_parser_int(parser, "the number of events", 1, UINT32_MAX, &stage->limit) && weir_parser_expect(parser, "within") &&
-           weir_parser_duration(parser, "the longest wait", &within);
+    return weir_parser_int(parser, "the number of events", 1, UINT32_MAX, &stage->limit) &&
+           weir_parser_expect(parser, "within") && weir_parser_duration(parser, "the longest wait", &within);
 }
 
 /* slots = "connections" INT "in_flight" INT ; */
@@ -256,8 +258,9 @@ static bool parse_store(struct weir_parser *parser, struct weir_tree_stage *stag
 {
     static const char *const losses[] = { "retry", "report", NULL };
     not_built(stage, stage->verb_span, "`store`");
-    if (!weir_parser_expect(parser, "postgres") || !weir_parser_string(parser, "a connection string in quotes", &stage->text_span) ||
-        !weir_parser_expect(parser, "table") || !weir_parser_name(parser, "a table's name", &stage->symbol_span))
+    if (!weir_parser_expect(parser, "postgres") ||
+        !weir_parser_string(parser, "a connection string in quotes", &stage->text_span) || !weir_parser_expect(parser, "table") ||
+        !weir_parser_name(parser, "a table's name", &stage->symbol_span))
         return false;
     weir_parser_accept(parser, "create");
     return parse_slots(parser) && (!weir_parser_accept(parser, "on_loss") || weir_parser_choose(parser, losses) >= 0);
@@ -272,9 +275,10 @@ static bool parse_busy(struct weir_parser *parser, struct weir_tree_stage *stage
 
 static bool is_c_keyword(const char *text, size_t length)
 {
-    static const char words[] = " auto break case char const continue default do double else enum extern float for goto if inline int"
-                                " long register restrict return short signed sizeof static struct switch typedef union unsigned"
-                                " void volatile while main ";
+    static const char words[] =
+        " auto break case char const continue default do double else enum extern float for goto if inline int"
+        " long register restrict return short signed sizeof static struct switch typedef union unsigned"
+        " void volatile while main ";
     char padded[16];
     if (length > sizeof padded - 3)
         return false;
@@ -324,10 +328,10 @@ static bool parse_end(struct weir_parser *parser, struct weir_tree_stage *stage)
 }
 
 static bool (*const verbs[WEIR_VERB_COUNT])(struct weir_parser *, struct weir_tree_stage *) = {
-    [WEIR_LISTEN] = parse_listen, [WEIR_FRAME] = parse_frame, [WEIR_DECODE] = parse_decode, [WEIR_ENCODE] = parse_encode,
+    [WEIR_LISTEN] = parse_listen,   [WEIR_FRAME] = parse_frame, [WEIR_DECODE] = parse_decode, [WEIR_ENCODE] = parse_encode,
     [WEIR_HANDOFF] = parse_handoff, [WEIR_INDEX] = parse_index, [WEIR_FILTER] = parse_filter, [WEIR_BATCH] = parse_batch,
-    [WEIR_FORWARD] = parse_forward, [WEIR_STORE] = parse_store, [WEIR_BUSY] = parse_busy, [WEIR_CALL] = parse_call,
-    [WEIR_TEE] = parse_branch, [WEIR_THEN] = parse_branch, [WEIR_REPLY] = parse_end, [WEIR_DROP] = parse_end,
+    [WEIR_FORWARD] = parse_forward, [WEIR_STORE] = parse_store, [WEIR_BUSY] = parse_busy,     [WEIR_CALL] = parse_call,
+    [WEIR_TEE] = parse_branch,      [WEIR_THEN] = parse_branch, [WEIR_REPLY] = parse_end,     [WEIR_DROP] = parse_end,
 };
 
 /* `stage NAME at …` and `queue NAME push …`: lines of a pipeline that is bound to a running server. Their words are only kept. */
@@ -335,7 +339,8 @@ static bool parse_foreign(struct weir_parser *parser, struct weir_tree_stage *st
 {
     bool is_stage = weir_parser_at(parser, "stage");
     stage->foreign = true;
-    not_built(stage, stage->verb_span, is_stage ? "`stage … at` (binding to a running server)" : "`queue` (binding to a running server)");
+    not_built(stage, stage->verb_span,
+              is_stage ? "`stage … at` (binding to a running server)" : "`queue` (binding to a running server)");
     weir_parser_skip(parser);
     if (!weir_parser_name(parser, is_stage ? "a stage's name" : "a queue's name", &stage->as_span))
         return false;

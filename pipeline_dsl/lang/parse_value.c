@@ -15,17 +15,19 @@ static const struct unit sizes[] = {
     { "B", 1 }, { "KiB", 1u << 10 }, { "MiB", 1u << 20 }, { "GiB", 1u << 30 }, { NULL, 0 },
 };
 static const struct unit durations[] = {
-    { "ns", 1 }, { "us", 1000 }, { "ms", 1000000 }, { "s", 1000000000 }, { "min", 60000000000 }, { "h", 3600000000000 }, { NULL, 0 },
+    { "ns", 1 }, { "us", 1000 }, { "ms", 1000000 }, { "s", 1000000000 }, { "min", 60000000000 }, { "h", 3600000000000 },
+    { NULL, 0 },
 };
 /* What people write instead. */
 static const struct {
     const char *written, *meant;
 } habits[] = {
-    { "K", "KiB" }, { "KB", "KiB" }, { "kB", "KiB" }, { "kb", "KiB" }, { "k", "KiB" }, { "M", "MiB" }, { "MB", "MiB" }, { "mb", "MiB" },
-    { "m", "MiB" }, { "G", "GiB" }, { "GB", "GiB" }, { "gb", "GiB" }, { "g", "GiB" }, { "b", "B" }, { "bytes", "B" }, { "kib", "KiB" },
-    { "mib", "MiB" }, { "gib", "GiB" }, { "KIB", "KiB" }, { "MIB", "MiB" }, { "GIB", "GiB" },
-    { "sec", "s" }, { "secs", "s" }, { "msec", "ms" }, { "usec", "us" }, { "nsec", "ns" }, { "m", "min" }, { "mins", "min" }, { "hr", "h" },
-    { "S", "s" }, { "MS", "ms" }, { "US", "us" }, { "hours", "h" }, { "seconds", "s" },
+    { "K", "KiB" },   { "KB", "KiB" },  { "kB", "KiB" },  { "kb", "KiB" },    { "k", "KiB" },   { "M", "MiB" },
+    { "MB", "MiB" },  { "mb", "MiB" },  { "m", "MiB" },   { "G", "GiB" },     { "GB", "GiB" },  { "gb", "GiB" },
+    { "g", "GiB" },   { "b", "B" },     { "bytes", "B" }, { "kib", "KiB" },   { "mib", "MiB" }, { "gib", "GiB" },
+    { "KIB", "KiB" }, { "MIB", "MiB" }, { "GIB", "GiB" }, { "sec", "s" },     { "secs", "s" },  { "msec", "ms" },
+    { "usec", "us" }, { "nsec", "ns" }, { "m", "min" },   { "mins", "min" },  { "hr", "h" },    { "S", "s" },
+    { "MS", "ms" },   { "US", "us" },   { "hours", "h" }, { "seconds", "s" },
 };
 
 static const struct unit *find_unit(const struct unit *units, const char *name, size_t length)
@@ -58,7 +60,8 @@ static bool read_digits(const char *text, size_t count, uint64_t *value)
 {
     *value = 0;
     for (size_t i = 0; i < count; i++)
-        if (__builtin_mul_overflow(*value, (uint64_t)10, value) || __builtin_add_overflow(*value, (uint64_t)(text[i] - '0'), value))
+        if (__builtin_mul_overflow(*value, (uint64_t)10, value) ||
+            __builtin_add_overflow(*value, (uint64_t)(text[i] - '0'), value))
             return false;
     return true;
 }
@@ -73,15 +76,17 @@ bool weir_parser_int(struct weir_parser *parser, const char *what, uint64_t leas
     }
     size_t digits = digits_of(text, span.length);
     if (digits != span.length) {
-        struct weir_diag *diag = weir_diag_add(parser->bag, WEIR_E017_BAD_NUMBER, span, "%s is a whole number without a unit", what);
+        struct weir_diag *diag =
+            weir_diag_add(parser->bag, WEIR_E017_BAD_NUMBER, span, "%s is a whole number without a unit", what);
         weir_diag_hint(parser->bag, diag, "write %.*s", (int)digits, text);
         return false;
     }
     uint64_t value;
     if (!read_digits(text, digits, &value) || value < least || value > most) {
-        struct weir_diag *diag = weir_diag_add(parser->bag, WEIR_E017_BAD_NUMBER, span, "%s is between %" PRIu64 " and %" PRIu64, what,
-                                               least, most);
-        weir_diag_hint(parser->bag, diag, "write %" PRIu64 " or %s", value < least ? least : most, value < least ? "more" : "less");
+        struct weir_diag *diag =
+            weir_diag_add(parser->bag, WEIR_E017_BAD_NUMBER, span, "%s is between %" PRIu64 " and %" PRIu64, what, least, most);
+        weir_diag_hint(parser->bag, diag, "write %" PRIu64 " or %s", value < least ? least : most,
+                       value < least ? "more" : "less");
         return false;
     }
     *number = (struct weir_tree_number){ span, value };
@@ -123,7 +128,8 @@ static bool parse_with_unit(struct weir_parser *parser, const char *what, const 
         } else {
             const char *meant = habit(units, suffix, suffix_length);
             diag = weir_diag_add(parser->bag, code, (struct weir_span){ span.offset + digits, suffix_length },
-                                 "'%.*s' is no unit of a %s; use %s", suffix_length < 20 ? (int)suffix_length : 20, suffix, noun, names);
+                                 "'%.*s' is no unit of a %s; use %s", suffix_length < 20 ? (int)suffix_length : 20, suffix, noun,
+                                 names);
             if (meant)
                 weir_diag_hint(parser->bag, diag, "write `%.*s%s`", (int)digits, text, meant);
         }
@@ -155,7 +161,8 @@ bool weir_parser_value(struct weir_parser *parser, struct weir_tree_term *term)
     struct weir_span span = parser->token.span;
     const char *text = weir_parser_text(parser, span);
     if (parser->token.kind != WEIR_TOKEN_NUMBER) {
-        weir_diag_hint(parser->bag, weir_parser_unexpected(parser, "a value"), "a value is written like 5%%, 20ms, 1MiB, 1000/s or 100");
+        weir_diag_hint(parser->bag, weir_parser_unexpected(parser, "a value"),
+                       "a value is written like 5%%, 20ms, 1MiB, 1000/s or 100");
         return false;
     }
     size_t digits = digits_of(text, span.length);
@@ -198,9 +205,10 @@ bool weir_parser_value(struct weir_parser *parser, struct weir_tree_term *term)
     else if (size)
         term->unit = WEIR_BYTES, value *= (double)size->factor;
     else {
-        struct weir_diag *diag = weir_diag_add(parser->bag, WEIR_E081_BAD_UNIT, (struct weir_span){ span.offset + digits, suffix_length },
-                                               "'%.*s' is not a unit; there are %%, /s, ns to h, and B to GiB",
-                                               suffix_length < 20 ? (int)suffix_length : 20, suffix);
+        struct weir_diag *diag =
+            weir_diag_add(parser->bag, WEIR_E081_BAD_UNIT, (struct weir_span){ span.offset + digits, suffix_length },
+                          "'%.*s' is not a unit; there are %%, /s, ns to h, and B to GiB",
+                          suffix_length < 20 ? (int)suffix_length : 20, suffix);
         const char *meant = habit(durations, suffix, suffix_length);
         if (!meant)
             meant = habit(sizes, suffix, suffix_length);

@@ -92,8 +92,7 @@ struct weir_diag *weir_parser_unexpected(struct weir_parser *parser, const char 
 {
     struct weir_span span = parser->token.span;
     switch (parser->token.kind) {
-    case WEIR_TOKEN_BAD:
-        return NULL;
+    case WEIR_TOKEN_BAD: return NULL;
     case WEIR_TOKEN_NEWLINE:
     case WEIR_TOKEN_END:
         /* Point behind the last word, where it is missing, not at an end that may be a comment further on. */
@@ -169,18 +168,19 @@ bool weir_parser_name(struct weir_parser *parser, const char *what, struct weir_
         weir_diag_hint(parser->bag, weir_diag_add(parser->bag, WEIR_E014_BAD_NAME, token.span, "%s stands without quotes", what),
                        "write %.*s", length > 2 ? (int)length - 2 : 0, text + 1);
     else if (token.kind == WEIR_TOKEN_NUMBER || text[0] == '_')
-        weir_diag_hint(parser->bag,
-                       weir_diag_add(parser->bag, WEIR_E014_BAD_NAME, token.span, "%s begins with a letter, not with '%c'", what, text[0]),
-                       "put a letter in front of it");
+        weir_diag_hint(
+            parser->bag,
+            weir_diag_add(parser->bag, WEIR_E014_BAD_NAME, token.span, "%s begins with a letter, not with '%c'", what, text[0]),
+            "put a letter in front of it");
     else if (length > WEIR_NAME_MAX)
-        weir_diag_add(parser->bag, WEIR_E014_BAD_NAME, token.span, "%s has at most %d bytes, this one has %zu", what, WEIR_NAME_MAX,
-                      length);
+        weir_diag_add(parser->bag, WEIR_E014_BAD_NAME, token.span, "%s has at most %d bytes, this one has %zu", what,
+                      WEIR_NAME_MAX, length);
     else if (twice)
-        weir_diag_hint(parser->bag,
-                       weir_diag_add(parser->bag, WEIR_E014_BAD_NAME,
-                                     (struct weir_span){ token.span.offset + (size_t)(twice - text), 2 },
-                                     "%s has no double underscore: that separates pipeline and stage in the server's symbols", what),
-                       "write a single one");
+        weir_diag_hint(
+            parser->bag,
+            weir_diag_add(parser->bag, WEIR_E014_BAD_NAME, (struct weir_span){ token.span.offset + (size_t)(twice - text), 2 },
+                          "%s has no double underscore: that separates pipeline and stage in the server's symbols", what),
+            "write a single one");
     else {
         *name = token.span;
         weir_parser_take(parser);

@@ -14,7 +14,7 @@ struct line {
     size_t source_offset;
     struct weir_span comment;
     unsigned depth;
-    size_t key_length;  /* of the first word: what is padded */
+    size_t key_length; /* of the first word: what is padded */
     enum { PLAIN, POOL, STAGE, OPENS, CLOSES } kind;
     bool blank_before;
 };
@@ -105,7 +105,8 @@ static void print_stage(struct printer *printer, const struct weir_tree_stage *s
         weir_buffer_putc(&line->text, ' ');
         add_span(line, printer->source, stage->as_span);
     }
-    for (const struct weir_word *word = stage->foreign && stage->words.first ? stage->words.first->next : NULL; word; word = word->next) {
+    for (const struct weir_word *word = stage->foreign && stage->words.first ? stage->words.first->next : NULL; word;
+         word = word->next) {
         weir_buffer_putc(&line->text, ' ');
         add_span(line, printer->source, word->span);
     }
@@ -120,7 +121,8 @@ static void print_stage(struct printer *printer, const struct weir_tree_stage *s
     }
 }
 
-void weir_print_expectation(const struct weir_tree_expectation *expectation, const struct weir_source *source, struct weir_buffer *out)
+void weir_print_expectation(const struct weir_tree_expectation *expectation, const struct weir_source *source,
+                            struct weir_buffer *out)
 {
     for (const struct weir_tree_term *term = expectation->terms; term; term = term->next) {
         if (term != expectation->terms)
@@ -294,7 +296,8 @@ static void write_lines(const struct line *first, const struct weir_source *sour
     }
 }
 
-int weir_print(const struct weir_tree *tree, const struct weir_source *source, struct weir_arena *scratch, struct weir_buffer *out)
+int weir_print(const struct weir_tree *tree, const struct weir_source *source, struct weir_arena *scratch,
+               struct weir_buffer *out)
 {
     struct printer printer = { .source = source, .comment = tree->comments, .arena = scratch };
     for (const struct weir_tree_entry *entry = tree->first; entry; entry = entry->next)

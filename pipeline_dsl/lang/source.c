@@ -7,8 +7,9 @@
 
 static int too_large(const char *path, struct weir_error *error)
 {
-    return weir_error_set(error, WEIR_EXIT_USAGE, EFBIG, "%s is larger than %zu MiB, which no pipeline file is; is it the right file?",
-                          path, WEIR_SOURCE_MAX >> 20);
+    return weir_error_set(error, WEIR_EXIT_USAGE, EFBIG,
+                          "%s is larger than %zu MiB, which no pipeline file is; is it the right file?", path,
+                          WEIR_SOURCE_MAX >> 20);
 }
 
 static int no_memory(const char *path, struct weir_error *error)

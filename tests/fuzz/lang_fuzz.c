@@ -32,7 +32,8 @@ static void load(const void *data, size_t size, struct weir_buffer *topology_byt
     if ((rc == 0) != (bag.error_count == 0))
         fail("the result and the bag disagree", &drawn, &drawn);
     for (size_t i = 0; i < bag.count; i++)
-        if (bag.diags[i].span.offset > bag.source.length || bag.diags[i].span.length > bag.source.length - bag.diags[i].span.offset)
+        if (bag.diags[i].span.offset > bag.source.length ||
+            bag.diags[i].span.length > bag.source.length - bag.diags[i].span.offset)
             fail("a span outside of the source", &drawn, &drawn);
     weir_diag_render(&bag, true, &drawn);
     if (rc == 0 && weir_topology_write(&topology, topology_bytes, &error) != 0)

@@ -95,5 +95,8 @@ static int run(int argc, char **argv)
 }
 
 const struct weir_verb weir_verb_fmt = {
-    "fmt", "[--check] FILE", "put a pipeline file into its canonical form, in place", run,
+    "fmt",
+    "[--check] FILE",
+    "put a pipeline file into its canonical form, in place",
+    run,
 };

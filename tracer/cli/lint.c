@@ -67,10 +67,10 @@ static json_t *queues_json(const struct weir_topology *topology)
     for (uint32_t i = 0; i < topology->queue_count; i++) {
         const struct weir_topology_queue *queue = &topology->queues[i];
         bool handoff = queue->kind == WEIR_QUEUE_HANDOFF;
-        json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:I, s:b, s:b}", "name", queue->name, "from", topology->pools[queue->from_pool].name,
-                                   "to", topology->pools[queue->to_pool].name, "limit_bytes", (json_int_t)queue->limit_bytes,
-                                   "limit_items", (json_int_t)queue->limit_items, "items_given", queue->items_given, "per_connection",
-                                   !handoff);
+        json_t *object =
+            json_pack("{s:s, s:s, s:s, s:I, s:I, s:b, s:b}", "name", queue->name, "from", topology->pools[queue->from_pool].name,
+                      "to", topology->pools[queue->to_pool].name, "limit_bytes", (json_int_t)queue->limit_bytes, "limit_items",
+                      (json_int_t)queue->limit_items, "items_given", queue->items_given, "per_connection", !handoff);
         json_object_set_new(object, "sized", handoff ? json_string(weir_sized_name(queue->sized)) : json_null());
         json_object_set_new(object, "full", handoff ? json_string(weir_full_name(queue->full)) : json_null());
         json_array_append_new(queues, object);
@@ -84,9 +84,9 @@ static int print_json(const struct weir_diag_bag *bag, const struct weir_topolog
     for (size_t i = 0; i < bag->count; i++)
         json_array_append_new(diags, diag_json(&bag->source, &bag->diags[i]));
     json_t *path = json_string(bag->source.path); /* null when it is not UTF-8, which JSON can't hold */
-    json_t *report = json_pack("{s:i, s:o?, s:I, s:I, s:o, s:o}", "version", 1, "file", path, "errors",
-                               (json_int_t)bag->error_count, "warnings", (json_int_t)bag->warning_count, "diagnostics", diags, "queues",
-                               queues_json(topology));
+    json_t *report =
+        json_pack("{s:i, s:o?, s:I, s:I, s:o, s:o}", "version", 1, "file", path, "errors", (json_int_t)bag->error_count,
+                  "warnings", (json_int_t)bag->warning_count, "diagnostics", diags, "queues", queues_json(topology));
     char *text = report ? json_dumps(report, JSON_INDENT(2)) : NULL;
     int rc = WEIR_EXIT_USAGE;
     if (text) {
@@ -128,8 +128,8 @@ static int print_verbose(const struct weir_topology *topology)
         if (!handoff)
             weir_buffer_puts(&out, " per connection\n");
         else
-            weir_buffer_printf(&out, "%s, sized %s, full %s\n", queue->items_given ? "" : " (limit / 256)", weir_sized_name(queue->sized),
-                               weir_full_name(queue->full));
+            weir_buffer_printf(&out, "%s, sized %s, full %s\n", queue->items_given ? "" : " (limit / 256)",
+                               weir_sized_name(queue->sized), weir_full_name(queue->full));
     }
     for (uint32_t i = 0; i < topology->stage_count; i++)
         if (topology->stages[i].verb == WEIR_DECODE) {
@@ -204,5 +204,8 @@ static int run(int argc, char **argv)
 }
 
 const struct weir_verb weir_verb_lint = {
-    "lint", "FILE [-v] [--strict] [--json] | --explain CODE", "check a pipeline file without running anything", run,
+    "lint",
+    "FILE [-v] [--strict] [--json] | --explain CODE",
+    "check a pipeline file without running anything",
+    run,
 };

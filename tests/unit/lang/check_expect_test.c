@@ -13,10 +13,26 @@ static void good(void **state)
 {
     (void)state;
     static const char *const lines[] = {
-        "cpu(p) < 5%", "cpu(p.index) < 5%", "cpu(pool io) >= 0.5%", "cpu(p.handoff.size) < 5%", "cpu(p.reply.pop) < 5%", "cpu(p.index) mean < 5%",
-        "under(p.index) < 5%", "wait(p.handoff) < 1.5ms", "wait(p.reply) p999 < 1h", "wakeup(p.handoff) p50 < 20us", "depth(p.handoff) max < 10",
-        "depth(p.handoff) p90 < 10MiB", "fill(p.handoff) p99 <= 100%", "service(p.index) p99 < 20us", "throughput(p) > 1000/s",
-        "throughput(p.index) > 0.5/s", "starved(pool workers) < 5%", "drops(p.handoff) <= 0", "drops(p) < 1%", "drops(p) < 10/s",
+        "cpu(p) < 5%",
+        "cpu(p.index) < 5%",
+        "cpu(pool io) >= 0.5%",
+        "cpu(p.handoff.size) < 5%",
+        "cpu(p.reply.pop) < 5%",
+        "cpu(p.index) mean < 5%",
+        "under(p.index) < 5%",
+        "wait(p.handoff) < 1.5ms",
+        "wait(p.reply) p999 < 1h",
+        "wakeup(p.handoff) p50 < 20us",
+        "depth(p.handoff) max < 10",
+        "depth(p.handoff) p90 < 10MiB",
+        "fill(p.handoff) p99 <= 100%",
+        "service(p.index) p99 < 20us",
+        "throughput(p) > 1000/s",
+        "throughput(p.index) > 0.5/s",
+        "starved(pool workers) < 5%",
+        "drops(p.handoff) <= 0",
+        "drops(p) < 1%",
+        "drops(p) < 10/s",
         "cpu(p) < 5% and cpu(p) < 6% or cpu(p) < 7% and cpu(p) < 8%",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
@@ -81,10 +97,13 @@ static void terms(void **state)
 {
     (void)state;
     struct findings f;
-    findings_load(&f, SERVER "expect {\ncpu(p.handoff.size)<0.5% and wait(p . handoff) mean >= 1.5ms or depth(p.reply) p999 > 2KiB or cpu(pool io) <= 7% # why\n}\n");
+    findings_load(
+        &f, SERVER
+        "expect {\ncpu(p.handoff.size)<0.5% and wait(p . handoff) mean >= 1.5ms or depth(p.reply) p999 > 2KiB or cpu(pool io) <= 7% # why\n}\n");
     assert_int_equal(f.topology.expectation_count, 1);
     const struct weir_topology_expectation *e = &f.topology.expectations[0];
-    assert_string_equal(e->text, "cpu(p.handoff.size) < 0.5% and wait(p.handoff) >= 1.5ms or depth(p.reply) p999 > 2KiB or cpu(pool io) <= 7%");
+    assert_string_equal(
+        e->text, "cpu(p.handoff.size) < 0.5% and wait(p.handoff) >= 1.5ms or depth(p.reply) p999 > 2KiB or cpu(pool io) <= 7%");
     assert_int_equal(e->term_count, 4);
     const struct weir_topology_term *t = e->terms;
     assert_int_equal(t[0].metric, WEIR_METRIC_CPU);
@@ -120,8 +139,12 @@ static void against_a_topology(void **state)
     } rows[] = {
         { "cpu( p.handoff )<5%", "cpu(p.handoff) < 5%", 0 },
         { "wait(p.handoff) p99 < 20ms and cpu(pool io) < 50%", "wait(p.handoff) p99 < 20ms and cpu(pool io) < 50%", 0 },
-        { "cpu(p.hand) < 5%", "E033", -EBADMSG }, { "", "E010", -EBADMSG }, { "cpu(p) < 5%\ncpu(p) < 6%", "E010", -EBADMSG },
-        { "cpu(p) < 5% # why", "cpu(p) < 5%", 0 }, { "wait(p) < 5%", "E080", -EBADMSG }, { "cpu(\xff) < 5%", "E002", -EBADMSG },
+        { "cpu(p.hand) < 5%", "E033", -EBADMSG },
+        { "", "E010", -EBADMSG },
+        { "cpu(p) < 5%\ncpu(p) < 6%", "E010", -EBADMSG },
+        { "cpu(p) < 5% # why", "cpu(p) < 5%", 0 },
+        { "wait(p) < 5%", "E080", -EBADMSG },
+        { "cpu(\xff) < 5%", "E002", -EBADMSG },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct weir_topology_expectation expectation;
@@ -139,8 +162,8 @@ static void against_a_topology(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good), cmocka_unit_test(grammar), cmocka_unit_test(references), cmocka_unit_test(values), cmocka_unit_test(terms),
-        cmocka_unit_test(against_a_topology),
+        cmocka_unit_test(good),   cmocka_unit_test(grammar), cmocka_unit_test(references),
+        cmocka_unit_test(values), cmocka_unit_test(terms),   cmocka_unit_test(against_a_topology),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,9 +8,11 @@ static void clean(void **state)
     expect_findings(SERVER_WITH("index\n", ""), "");
     expect_findings(SERVER_WITH("index ttl 5min limit 10\nbusy 10us pause 1ms\ncall 'x.c' _fn__1\n", ""), "");
     /* Keywords are contextual, and what is used may be defined later. */
-    expect_findings("pipeline tcp {\nlisten tcp localhost:0 on pool\nframe length32 max 1KiB\nhandoff frame limit 1KiB full reject as as\n"
-                    "decode riemann as max\nencode riemann\nreply\n}\npool pool threads 1\npool frame threads 1\n"
-                    "expect {\ncpu(tcp.as) < 1%\ncpu(tcp.max) < 1%\nstarved(pool pool) < 1%\n}\n", "");
+    expect_findings(
+        "pipeline tcp {\nlisten tcp localhost:0 on pool\nframe length32 max 1KiB\nhandoff frame limit 1KiB full reject as as\n"
+        "decode riemann as max\nencode riemann\nreply\n}\npool pool threads 1\npool frame threads 1\n"
+        "expect {\ncpu(tcp.as) < 1%\ncpu(tcp.max) < 1%\nstarved(pool pool) < 1%\n}\n",
+        "");
 }
 
 static void names(void **state)
@@ -22,7 +24,8 @@ static void names(void **state)
     expect_findings(SERVER_WITH("busy 1us\nbusy 2us\nbusy 3us as busy2\nbusy 4us as busy\n", ""), "E031:busy E031:busy");
     expect_findings(POOLS HEAD "handoff workes limit 64MiB full block\ndecode riemann\n" TAIL, "E032:workes");
     expect_findings(POOLS HEAD "handoff p limit 64MiB full block\ndecode riemann\n" TAIL, "E032:p");
-    expect_findings("pool io threads 1\npipeline p {\nlisten tcp 127.0.0.1:1 on oi\nframe length32 max 1B\ndecode riemann\n" TAIL, "E032:oi");
+    expect_findings("pool io threads 1\npipeline p {\nlisten tcp 127.0.0.1:1 on oi\nframe length32 max 1B\ndecode riemann\n" TAIL,
+                    "E032:oi");
 }
 
 static void addresses(void **state)
@@ -31,15 +34,34 @@ static void addresses(void **state)
     static const struct {
         const char *address, *code; /* null: good */
     } rows[] = {
-        { "127.0.0.1:5555", NULL }, { "127.8.9.1:0", NULL }, { "[::1]:65535", NULL }, { "localhost:1", NULL }, { "LOCALHOST:1", NULL },
-        { "0.0.0.0:1", "W107" }, { "[::]:1", "W107" }, { "example.org:80", "W107" }, { "a-b:1", "W107" }, { "10.0.0.1:1", "W107" },
-        { "127.0.0.1", "E018" }, { "127.0.0.1:", "E018" }, { ":1", "E018" }, { "127.0.0.1:65536", "E018" }, { "127.0.0.1:x", "E018" },
-        { "300.1.1.1:1", "E018" }, { "::1:1", "E018" }, { "[::g]:1", "E018" }, { "-a:1", "E018" }, { "a_b:1", "E018" },
-        { "127.0.0.1:99999999999999999999", "E018" }, { "[]:1", "E018" }, { "1:1", "E018" },
+        { "127.0.0.1:5555", NULL },
+        { "127.8.9.1:0", NULL },
+        { "[::1]:65535", NULL },
+        { "localhost:1", NULL },
+        { "LOCALHOST:1", NULL },
+        { "0.0.0.0:1", "W107" },
+        { "[::]:1", "W107" },
+        { "example.org:80", "W107" },
+        { "a-b:1", "W107" },
+        { "10.0.0.1:1", "W107" },
+        { "127.0.0.1", "E018" },
+        { "127.0.0.1:", "E018" },
+        { ":1", "E018" },
+        { "127.0.0.1:65536", "E018" },
+        { "127.0.0.1:x", "E018" },
+        { "300.1.1.1:1", "E018" },
+        { "::1:1", "E018" },
+        { "[::g]:1", "E018" },
+        { "-a:1", "E018" },
+        { "a_b:1", "E018" },
+        { "127.0.0.1:99999999999999999999", "E018" },
+        { "[]:1", "E018" },
+        { "1:1", "E018" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[512], expected[128] = "";
-        snprintf(text, sizeof text, "pool io threads 1\npipeline p {\nlisten tcp %s on io\nframe length32 max 1MiB\ndecode riemann\n" TAIL,
+        snprintf(text, sizeof text,
+                 "pool io threads 1\npipeline p {\nlisten tcp %s on io\nframe length32 max 1MiB\ndecode riemann\n" TAIL,
                  rows[i].address);
         if (rows[i].code)
             snprintf(expected, sizeof expected, "%s:%s", rows[i].code, rows[i].address);
@@ -50,7 +72,8 @@ static void addresses(void **state)
 static void order(void **state)
 {
     (void)state;
-    expect_findings(POOLS "pipeline p {\nframe length32 max 1MiB\nlisten tcp 127.0.0.1:1 on io\n" HANDOFF "decode riemann\n" TAIL, "E040:listen");
+    expect_findings(POOLS "pipeline p {\nframe length32 max 1MiB\nlisten tcp 127.0.0.1:1 on io\n" HANDOFF "decode riemann\n" TAIL,
+                    "E040:listen");
     expect_findings(POOLS HEAD "listen tcp 127.0.0.1:2 on io\n" HANDOFF "decode riemann\n" TAIL, "E041:listen");
     expect_findings(POOLS HEAD HANDOFF "decode riemann\nencode riemann\n}\n", "E042:encode riemann");
     expect_findings(SERVER "pipeline q {\n}\n", "E042:q");
@@ -64,8 +87,11 @@ static void order(void **state)
     expect_findings(SERVER_WITH("encode riemann\nreply\n", ""), "E043:encode");
     expect_findings(SERVER_WITH("decode riemann as d2\n", ""), "E046:decode");
     expect_findings(SERVER_WITH("encode riemann as e2\n", ""), "E046:encode");
-    expect_findings(SERVER_WITH("encode riemann as e2\nindex\nreply as r2\n}\n" "pipeline q {\nlisten tcp 127.0.0.1:2 on io\n"
-                                "frame length32 max 1B\ndecode riemann\n", ""), "E046:index");
+    expect_findings(SERVER_WITH("encode riemann as e2\nindex\nreply as r2\n}\n"
+                                "pipeline q {\nlisten tcp 127.0.0.1:2 on io\n"
+                                "frame length32 max 1B\ndecode riemann\n",
+                                ""),
+                    "E046:index");
     expect_findings(POOLS HEAD HANDOFF "decode riemann\nreply\n}\n", "E047:reply");
     expect_findings(POOLS HEAD HANDOFF "reply\n}\n", "E047:reply");
     expect_findings(POOLS HEAD HANDOFF "decode riemann\ndrop\n}\n", "E048:drop");
@@ -90,23 +116,29 @@ static void handoffs(void **state)
     expect_findings(POOLS HEAD "decode riemann\nhandoff workers limit 16MiB sized bytes full block\n" TAIL, "W106:sized bytes");
     expect_findings(POOLS HEAD "handoff workers limit 64MiB sized arena full block\ndecode riemann\n" TAIL, "E063:sized arena");
     expect_findings(POOLS HEAD "handoff workers limit 64MiB sized typed full block\ndecode riemann\n" TAIL, "E063:sized typed");
-    expect_findings(POOLS HEAD "handoff workers limit 64MiB sized reflect full block\ndecode riemann\n" TAIL, "E063:sized reflect");
+    expect_findings(POOLS HEAD "handoff workers limit 64MiB sized reflect full block\ndecode riemann\n" TAIL,
+                    "E063:sized reflect");
     expect_findings(POOLS HEAD "handoff workers limit 64MiB sized bytes full block\ndecode riemann\n" TAIL, "");
     expect_findings(POOLS HEAD "decode riemann\nhandoff workers limit 64MiB sized typed full block\n" TAIL, "");
-    expect_findings(POOLS HEAD "decode riemann\nhandoff workers limit 64MiB sized reflect full block\n" TAIL, "W101:sized reflect");
+    expect_findings(POOLS HEAD "decode riemann\nhandoff workers limit 64MiB sized reflect full block\n" TAIL,
+                    "W101:sized reflect");
 }
 
 static void cycles(void **state)
 {
     (void)state;
-#define THREE "pool io threads 1\npool a threads 1\npool b threads 1\n" HEAD "decode riemann max 1KiB\nhandoff a limit 1MiB full block\n"
+#define THREE                                                                                                                    \
+    "pool io threads 1\npool a threads 1\npool b threads 1\n" HEAD "decode riemann max 1KiB\nhandoff a limit 1MiB full block\n"
     expect_findings(THREE "handoff b limit 1MiB full block as h2\n" TAIL, "");
-    expect_findings(THREE "handoff b limit 1MiB full block as h2\nhandoff a limit 1MiB full block as h3\n" TAIL, "E064:full block");
+    expect_findings(THREE "handoff b limit 1MiB full block as h2\nhandoff a limit 1MiB full block as h3\n" TAIL,
+                    "E064:full block");
     expect_findings(THREE "handoff b limit 1MiB full block as h2\nhandoff a limit 1MiB full reject as h3\n" TAIL, "");
     expect_findings(THREE "handoff b limit 1MiB full drop oldest as h2\nhandoff a limit 1MiB full block as h3\n" TAIL, "");
     /* Two pipelines make one together. */
-    expect_findings(THREE "handoff b limit 1MiB full block as h2\n" TAIL "pipeline q {\nlisten tcp 127.0.0.1:2 on io\nframe length32 max 1KiB\n"
-                    "handoff b limit 1MiB full block\nhandoff a limit 1MiB full block as h2\ndecode riemann\n" TAIL, "E064:full block");
+    expect_findings(THREE "handoff b limit 1MiB full block as h2\n" TAIL
+                          "pipeline q {\nlisten tcp 127.0.0.1:2 on io\nframe length32 max 1KiB\n"
+                          "handoff b limit 1MiB full block\nhandoff a limit 1MiB full block as h2\ndecode riemann\n" TAIL,
+                    "E064:full block");
 }
 
 static void warnings(void **state)
@@ -138,11 +170,16 @@ static void not_built(void **state)
         snprintf(text, sizeof text, POOLS HEAD HANDOFF "decode riemann\n%s" TAIL, rows[i].lines);
         expect_findings(text, rows[i].expected);
     }
-    expect_findings(POOLS "pipeline p {\nlisten udp 0.0.0.0:1 on io\n" HANDOFF "decode graphite\nindex\ndrop\n}\n", "E013:udp E013:graphite");
-    expect_findings(POOLS "pipeline p {\nlisten unix '/s' on io\nframe lines max 1KiB\n" HANDOFF "then q\n}\n", "E013:unix E013:lines E013:then");
-    expect_findings(POOLS "pipeline p {\nlisten tcp 127.0.0.1:1 on io tls cert 'c' key 'k' client_ca 'a' allow 10.0.0.0/8 ::1/128 as l\n"
-                    "frame length32 max 1B\n" HANDOFF "decode riemann\n" TAIL, "E013:tls cert 'c' key 'k' client_ca 'a'");
-    expect_findings(POOLS "pipeline p {\nlisten tcp 127.0.0.1:1 on io allow 10.0.0.0/8\nframe length32 max 1B\n" HANDOFF "decode riemann\n" TAIL,
+    expect_findings(POOLS "pipeline p {\nlisten udp 0.0.0.0:1 on io\n" HANDOFF "decode graphite\nindex\ndrop\n}\n",
+                    "E013:udp E013:graphite");
+    expect_findings(POOLS "pipeline p {\nlisten unix '/s' on io\nframe lines max 1KiB\n" HANDOFF "then q\n}\n",
+                    "E013:unix E013:lines E013:then");
+    expect_findings(
+        POOLS "pipeline p {\nlisten tcp 127.0.0.1:1 on io tls cert 'c' key 'k' client_ca 'a' allow 10.0.0.0/8 ::1/128 as l\n"
+              "frame length32 max 1B\n" HANDOFF "decode riemann\n" TAIL,
+        "E013:tls cert 'c' key 'k' client_ca 'a'");
+    expect_findings(POOLS "pipeline p {\nlisten tcp 127.0.0.1:1 on io allow 10.0.0.0/8\nframe length32 max 1B\n" HANDOFF
+                          "decode riemann\n" TAIL,
                     "E013:allow 10.0.0.0/8");
     expect_findings("process 'redis'\npool io matches 'a*', 'b'\npipeline p {\nstage x at fn\n}\n",
                     "E013:process 'redis' E013:matches 'a*', 'b' E013:stage");
@@ -152,20 +189,22 @@ static void not_built(void **state)
 static void no_cascade(void **state)
 {
     (void)state;
-    expect_findings(POOLS "pipeline p {\nlisten tcp 127.0.0.1:5555 on io\nframe length32\n" HANDOFF "decode riemann\nbsy 1us\n" TAIL
-                    "expect {\ncpu(p.bsy) < 1%\ncpu(p.handof) < 1%\n}\n", "E021:frame length32 E012:bsy");
+    expect_findings(POOLS "pipeline p {\nlisten tcp 127.0.0.1:5555 on io\nframe length32\n" HANDOFF
+                          "decode riemann\nbsy 1us\n" TAIL "expect {\ncpu(p.bsy) < 1%\ncpu(p.handof) < 1%\n}\n",
+                    "E021:frame length32 E012:bsy");
     expect_findings("pool io threads 0\n" HEAD "decode riemann\n" TAIL, "E017:0");
     expect_findings("pol io threads 1\n" HEAD "decode riemann\n" TAIL, "E011:pol");
     expect_findings("#\n" HEAD "decode riemann\n" TAIL "pool workers threads 2", "E032:io");
-    expect_findings(POOLS "pool workers2 threads 1\n" HEAD "handoff worker limit 64MiB full block\ndecode riemann\n" TAIL, "E032:worker");
+    expect_findings(POOLS "pool workers2 threads 1\n" HEAD "handoff worker limit 64MiB full block\ndecode riemann\n" TAIL,
+                    "E032:worker");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clean), cmocka_unit_test(names), cmocka_unit_test(addresses), cmocka_unit_test(order),
-        cmocka_unit_test(handoffs), cmocka_unit_test(cycles), cmocka_unit_test(warnings), cmocka_unit_test(not_built),
-        cmocka_unit_test(no_cascade),
+        cmocka_unit_test(clean),    cmocka_unit_test(names),     cmocka_unit_test(addresses),
+        cmocka_unit_test(order),    cmocka_unit_test(handoffs),  cmocka_unit_test(cycles),
+        cmocka_unit_test(warnings), cmocka_unit_test(not_built), cmocka_unit_test(no_cascade),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,8 @@ static void before(void **state)
 {
     (void)state;
     struct findings f;
-    findings_load(&f, POOLS HEAD "decode riemann\nhandoff workers limit 64MiB sized reflect full block\nindex\nencode riemann\nreply\n}\n"
+    findings_load(&f, POOLS HEAD
+                  "decode riemann\nhandoff workers limit 64MiB sized reflect full block\nindex\nencode riemann\nreply\n}\n"
                   "expect {\ncpu(p.handoff)<5%\nwait( p.handoff )p99<20ms\n}\n");
     const struct weir_topology *t = &f.topology;
     assert_int_equal(f.rc, 0);
@@ -26,7 +27,8 @@ static void before(void **state)
     assert_int_equal(t->stage_count, 7);
     assert_int_equal(t->instance_count, 7);
     static const char *const names[] = { "p.listen", "p.frame", "p.decode", "p.handoff", "p.index", "p.encode", "p.reply" };
-    static const enum weir_verb_kind verbs[] = { WEIR_LISTEN, WEIR_FRAME, WEIR_DECODE, WEIR_HANDOFF, WEIR_INDEX, WEIR_ENCODE, WEIR_REPLY };
+    static const enum weir_verb_kind verbs[] = { WEIR_LISTEN, WEIR_FRAME,  WEIR_DECODE, WEIR_HANDOFF,
+                                                 WEIR_INDEX,  WEIR_ENCODE, WEIR_REPLY };
     static const uint32_t pools[] = { 0, 0, 0, 0, 1, 1, 0 };
     for (uint32_t i = 0; i < 7; i++) {
         assert_string_equal(t->stages[i].full_name, names[i]);
@@ -74,8 +76,10 @@ static void arguments(void **state)
 {
     (void)state;
     struct findings f;
-    findings_load(&f, POOLS HEAD "handoff workers full drop oldest items 7 limit 16MiB as in\ndecode riemann max 2MiB\nbusy 10us pause 3ms as work\n"
-                  "call \"sub/a b\\\\.c\" _fn as mine\ncall '/abs.c' g as theirs\nindex ttl 2min limit 9\n" TAIL);
+    findings_load(
+        &f, POOLS HEAD
+        "handoff workers full drop oldest items 7 limit 16MiB as in\ndecode riemann max 2MiB\nbusy 10us pause 3ms as work\n"
+        "call \"sub/a b\\\\.c\" _fn as mine\ncall '/abs.c' g as theirs\nindex ttl 2min limit 9\n" TAIL);
     assert_int_equal(f.rc, 0);
     const struct weir_topology_stage *stages = f.topology.stages;
     const struct weir_topology_queue *queue = &f.topology.queues[0];
@@ -101,11 +105,11 @@ static void defaults(void **state)
     (void)state;
     struct findings f;
     findings_load(&f, "pool io threads 1\npool w threads 1\npipeline p {\nlisten tcp 127.0.0.1:1 on io\nframe length32 max 100B\n"
-                  "handoff w limit 100B full reject\ndecode riemann\nindex\n" TAIL);
+                      "handoff w limit 100B full reject\ndecode riemann\nindex\n" TAIL);
     assert_int_equal(f.topology.queues[0].limit_items, 1);
     findings_release(&f);
     findings_load(&f, "pool io threads 1\npool w threads 1\npipeline p {\nlisten tcp 127.0.0.1:1 on io\nframe length32 max 100B\n"
-                  "decode riemann\nhandoff w limit 1GiB full drop newest\n" TAIL);
+                      "decode riemann\nhandoff w limit 1GiB full drop newest\n" TAIL);
     assert_int_equal(f.topology.queues[0].sized, WEIR_SIZED_ARENA);
     assert_int_equal(f.topology.queues[0].full, WEIR_FULL_DROP_NEWEST);
     assert_int_equal(f.topology.queues[0].limit_items, (1 << 30) / 256);
@@ -118,7 +122,7 @@ static void tails_are_left_out(void **state)
     (void)state;
     struct findings f;
     findings_load(&f, "pipeline tail {\nindex\nhandoff w limit 64MiB full block\nreply\n}\npool w threads 1\npool io threads 1\n"
-                  "pipeline p {\nlisten tcp 127.0.0.1:1 on io\nframe length32 max 100B\ndecode riemann\n" TAIL);
+                      "pipeline p {\nlisten tcp 127.0.0.1:1 on io\nframe length32 max 100B\ndecode riemann\n" TAIL);
     assert_string_equal(weir_buffer_text(&f.text), "W105:tail");
     assert_int_equal(f.topology.pipeline_count, 1);
     assert_string_equal(f.topology.pipelines[0].name, "p");
@@ -134,7 +138,8 @@ static void several_listeners(void **state)
 {
     (void)state;
     struct findings f;
-    findings_load(&f, SERVER "pipeline q {\nlisten tcp [::1]:1 on io\nframe length32 max 100B\nhandoff workers limit 1KiB full reject\n"
+    findings_load(&f, SERVER
+                  "pipeline q {\nlisten tcp [::1]:1 on io\nframe length32 max 100B\nhandoff workers limit 1KiB full reject\n"
                   "decode riemann\n" TAIL);
     assert_int_equal(f.rc, 0);
     assert_int_equal(f.topology.way_count, 2);
@@ -233,8 +238,14 @@ static void a_thousand_stages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(before), cmocka_unit_test(arguments), cmocka_unit_test(defaults), cmocka_unit_test(tails_are_left_out),
-        cmocka_unit_test(several_listeners), cmocka_unit_test(nothing_on_error), cmocka_unit_test(files), cmocka_unit_test(a_thousand_stages),
+        cmocka_unit_test(before),
+        cmocka_unit_test(arguments),
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(tails_are_left_out),
+        cmocka_unit_test(several_listeners),
+        cmocka_unit_test(nothing_on_error),
+        cmocka_unit_test(files),
+        cmocka_unit_test(a_thousand_stages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

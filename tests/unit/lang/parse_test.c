@@ -32,10 +32,15 @@ static void ends_of_lines(void **state)
 {
     (void)state;
     /* CRLF, tabs, a byte order mark, UTF-8 in comments, no final newline, continued lines: all the same server. */
-    expect_findings("\xef\xbb\xbf" "pool io threads 1\r\npipeline p {\r\n\tlisten\ttcp 127.0.0.1:1\ton io # \xe2\x82\xac\r\n\r\n\tframe length32 \\\r\n max 1MiB\r\n"
-                    "decode riemann\r\nencode riemann\r\nreply\r\n}", "");
-    expect_findings("pool io threads 1\npipeline p {\nlisten tcp 127.0.0.1:1 on io\nframe \\\n\\\n length32 max \\ \t\n 1MiB\ndecode riemann\n"
-                    "encode riemann\nreply # done \\\n}\n# end", "");
+    expect_findings(
+        "\xef\xbb\xbf"
+        "pool io threads 1\r\npipeline p {\r\n\tlisten\ttcp 127.0.0.1:1\ton io # \xe2\x82\xac\r\n\r\n\tframe length32 \\\r\n max 1MiB\r\n"
+        "decode riemann\r\nencode riemann\r\nreply\r\n}",
+        "");
+    expect_findings(
+        "pool io threads 1\npipeline p {\nlisten tcp 127.0.0.1:1 on io\nframe \\\n\\\n length32 max \\ \t\n 1MiB\ndecode riemann\n"
+        "encode riemann\nreply # done \\\n}\n# end",
+        "");
     expect_findings("pool io threads 1\rpool a threads 1\n", "E003:\r");
 }
 
@@ -95,13 +100,26 @@ static void numbers(void **state)
     static const struct {
         const char *line, *expected;
     } rows[] = {
-        { "busy 10", "E016:10" }, { "busy 10 us", "E016:10" }, { "busy 10sec", "E016:sec" }, { "busy 1.5us", "E016:1.5us" },
-        { "busy us", "E010:us" }, { "busy 18446744073709551615ns", "" }, { "busy 18446744073709551616ns", "E017:18446744073709551616ns" },
-        { "busy 5124096h", "E017:5124096h" }, { "busy 5124095h", "" }, { "busy -1us", "E017:-" }, { "busy 1us pause 1", "E016:1" },
-        { "index ttl 0s", "E017:ttl 0s" }, { "index limit 0", "E017:0" }, { "index limit 5x", "E017:5x" },
-        { "index limit 4294967296", "E017:4294967296" }, { "index limit 4294967295", "" },
-        { "handoff workers limit 64MB full block as h", "E015:MB" }, { "handoff workers limit 64 full block as h", "E015:64" },
-        { "handoff workers limit 64 MiB full block as h", "E015:64" }, { "handoff workers limit 1.5GiB full block as h", "E015:1.5GiB" },
+        { "busy 10", "E016:10" },
+        { "busy 10 us", "E016:10" },
+        { "busy 10sec", "E016:sec" },
+        { "busy 1.5us", "E016:1.5us" },
+        { "busy us", "E010:us" },
+        { "busy 18446744073709551615ns", "" },
+        { "busy 18446744073709551616ns", "E017:18446744073709551616ns" },
+        { "busy 5124096h", "E017:5124096h" },
+        { "busy 5124095h", "" },
+        { "busy -1us", "E017:-" },
+        { "busy 1us pause 1", "E016:1" },
+        { "index ttl 0s", "E017:ttl 0s" },
+        { "index limit 0", "E017:0" },
+        { "index limit 5x", "E017:5x" },
+        { "index limit 4294967296", "E017:4294967296" },
+        { "index limit 4294967295", "" },
+        { "handoff workers limit 64MB full block as h", "E015:MB" },
+        { "handoff workers limit 64 full block as h", "E015:64" },
+        { "handoff workers limit 64 MiB full block as h", "E015:64" },
+        { "handoff workers limit 1.5GiB full block as h", "E015:1.5GiB" },
         { "handoff workers limit 17179869184GiB full block as h", "E017:17179869184GiB" },
         { "handoff workers limit 1GiB items 0 full block as h", "E017:0" },
         { "handoff workers limit 1GiB items 99999999999999999999999 full block as h", "E017:99999999999999999999999" },
@@ -123,9 +141,14 @@ static void numbers(void **state)
     expect_findings(SERVER "pool x threads 0\n", "E017:0");
     expect_findings(SERVER "pool x threads 1025\n", "E017:1025");
     expect_findings(SERVER "pool x threads 2MiB\n", "E017:2MiB");
-    expect_findings("pool io threads 1\npipeline p {\nlisten tcp 127.0.0.1:1 on io\nframe length32 max 2GiB\ndecode riemann\n" TAIL, "E017:2GiB");
-    expect_findings("pool io threads 1\npipeline p {\nlisten tcp 127.0.0.1:1 on io\nframe length32 max 0B\ndecode riemann\n" TAIL, "E017:0B");
-    expect_findings("pool io threads 1\npipeline p {\nlisten tcp 127.0.0.1:1 on io\nframe length32 max 1B\ndecode riemann max 0B\n" TAIL, "E017:0B");
+    expect_findings(
+        "pool io threads 1\npipeline p {\nlisten tcp 127.0.0.1:1 on io\nframe length32 max 2GiB\ndecode riemann\n" TAIL,
+        "E017:2GiB");
+    expect_findings("pool io threads 1\npipeline p {\nlisten tcp 127.0.0.1:1 on io\nframe length32 max 0B\ndecode riemann\n" TAIL,
+                    "E017:0B");
+    expect_findings(
+        "pool io threads 1\npipeline p {\nlisten tcp 127.0.0.1:1 on io\nframe length32 max 1B\ndecode riemann max 0B\n" TAIL,
+        "E017:0B");
 }
 
 static void braces(void **state)
@@ -187,8 +210,8 @@ static void extremes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text), cmocka_unit_test(ends_of_lines), cmocka_unit_test(empty), cmocka_unit_test(words), cmocka_unit_test(names),
-        cmocka_unit_test(numbers), cmocka_unit_test(braces), cmocka_unit_test(extremes),
+        cmocka_unit_test(text),  cmocka_unit_test(ends_of_lines), cmocka_unit_test(empty),  cmocka_unit_test(words),
+        cmocka_unit_test(names), cmocka_unit_test(numbers),       cmocka_unit_test(braces), cmocka_unit_test(extremes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

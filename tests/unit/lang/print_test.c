@@ -25,10 +25,11 @@ static void spaces(void **state)
     expect_form("\xef\xbb\xbfpool   io\tthreads  1", "pool io threads 1\n");
     expect_form("pool io threads 1\r\npool workers threads 2\r\n\r\n\r\npool x threads 1\r\n",
                 "pool io      threads 1\npool workers threads 2\n\npool x threads 1\n");
-    expect_form("pool io threads 1\npipeline p {\n\nlisten tcp 127.0.0.1:1 on io\n\n\nframe length32 \\\n  max 1MiB\nhandoff io limit 1MiB full block\nreply\n\n}\nexpect {\n"
-                "cpu( p )<5%or cpu(p.reply) mean >1% and cpu(pool io)<=1%\n}\n",
-                "pool io threads 1\n\npipeline p {\n    listen  tcp 127.0.0.1:1 on io\n\n    frame   length32 max 1MiB\n    handoff io limit 1MiB full block\n"
-                "    reply\n}\n\nexpect {\n    cpu(p) < 5% or cpu(p.reply) > 1% and cpu(pool io) <= 1%\n}\n");
+    expect_form(
+        "pool io threads 1\npipeline p {\n\nlisten tcp 127.0.0.1:1 on io\n\n\nframe length32 \\\n  max 1MiB\nhandoff io limit 1MiB full block\nreply\n\n}\nexpect {\n"
+        "cpu( p )<5%or cpu(p.reply) mean >1% and cpu(pool io)<=1%\n}\n",
+        "pool io threads 1\n\npipeline p {\n    listen  tcp 127.0.0.1:1 on io\n\n    frame   length32 max 1MiB\n    handoff io limit 1MiB full block\n"
+        "    reply\n}\n\nexpect {\n    cpu(p) < 5% or cpu(p.reply) > 1% and cpu(pool io) <= 1%\n}\n");
 }
 
 static void clauses(void **state)
@@ -42,10 +43,11 @@ static void clauses(void **state)
 static void comments(void **state)
 {
     (void)state;
-    expect_form("# head\n\n\n#tight  \npool io threads 1 # io\npool workers threads 2      # workers\n# of p\npipeline p { # open\n# first\nreply # 1\n"
-                "listen tcp 127.0.0.1:1 on io # 2\n\n# last\n} # close\n# tail",
-                "# head\n\n#tight\npool io      threads 1  # io\npool workers threads 2  # workers\n\n# of p\npipeline p {  # open\n    # first\n    reply                         # 1\n"
-                "    listen tcp 127.0.0.1:1 on io  # 2\n\n    # last\n}  # close\n\n# tail\n");
+    expect_form(
+        "# head\n\n\n#tight  \npool io threads 1 # io\npool workers threads 2      # workers\n# of p\npipeline p { # open\n# first\nreply # 1\n"
+        "listen tcp 127.0.0.1:1 on io # 2\n\n# last\n} # close\n# tail",
+        "# head\n\n#tight\npool io      threads 1  # io\npool workers threads 2  # workers\n\n# of p\npipeline p {  # open\n    # first\n    reply                         # 1\n"
+        "    listen tcp 127.0.0.1:1 on io  # 2\n\n    # last\n}  # close\n\n# tail\n");
     expect_form("# \xc3\xa9\xe2\x82\xac\n", "# \xc3\xa9\xe2\x82\xac\n");
 }
 
@@ -53,14 +55,15 @@ static void comments(void **state)
 static void whole_grammar(void **state)
 {
     (void)state;
-    expect_form("process   \"redis\"\npool x matches \"a\" ,'b'\npipeline q {\nlisten  unix '/s' on x tls cert 'c' key 'k' client_ca 'd' allow 10.0.0.0/8   ::1/128 as l\n"
-                "frame lines max 1KiB\ndecode graphite max 1KiB\nfilter 'a # b'\nbatch 10 within 1s\nforward riemann h:1 connections 1 in_flight 2\n"
-                "store postgres 's' table t create connections 1 in_flight 2 on_loss retry\nbusy 1us pause 2us\ncall 'x.c' f\ntee r\nindex ttl 1s limit 2\nthen r\n}\n"
-                "pipeline b {\nstage parse at f,  lib.so!g* # c\nqueue j push a pop b depth x->y\n}\n",
-                "process \"redis\"\npool x matches \"a\", 'b'\n\npipeline q {\n    listen  unix '/s' on x tls cert 'c' key 'k' client_ca 'd' allow 10.0.0.0/8 ::1/128 as l\n"
-                "    frame   lines max 1KiB\n    decode  graphite max 1KiB\n    filter  'a # b'\n    batch   10 within 1s\n    forward riemann h:1 connections 1 in_flight 2\n"
-                "    store   postgres 's' table t create connections 1 in_flight 2 on_loss retry\n    busy    1us pause 2us\n    call    'x.c' f\n    tee     r\n"
-                "    index   ttl 1s limit 2\n    then    r\n}\n\npipeline b {\n    stage parse at f, lib.so!g*  # c\n    queue j push a pop b depth x->y\n}\n");
+    expect_form(
+        "process   \"redis\"\npool x matches \"a\" ,'b'\npipeline q {\nlisten  unix '/s' on x tls cert 'c' key 'k' client_ca 'd' allow 10.0.0.0/8   ::1/128 as l\n"
+        "frame lines max 1KiB\ndecode graphite max 1KiB\nfilter 'a # b'\nbatch 10 within 1s\nforward riemann h:1 connections 1 in_flight 2\n"
+        "store postgres 's' table t create connections 1 in_flight 2 on_loss retry\nbusy 1us pause 2us\ncall 'x.c' f\ntee r\nindex ttl 1s limit 2\nthen r\n}\n"
+        "pipeline b {\nstage parse at f,  lib.so!g* # c\nqueue j push a pop b depth x->y\n}\n",
+        "process \"redis\"\npool x matches \"a\", 'b'\n\npipeline q {\n    listen  unix '/s' on x tls cert 'c' key 'k' client_ca 'd' allow 10.0.0.0/8 ::1/128 as l\n"
+        "    frame   lines max 1KiB\n    decode  graphite max 1KiB\n    filter  'a # b'\n    batch   10 within 1s\n    forward riemann h:1 connections 1 in_flight 2\n"
+        "    store   postgres 's' table t create connections 1 in_flight 2 on_loss retry\n    busy    1us pause 2us\n    call    'x.c' f\n    tee     r\n"
+        "    index   ttl 1s limit 2\n    then    r\n}\n\npipeline b {\n    stage parse at f, lib.so!g*  # c\n    queue j push a pop b depth x->y\n}\n");
 }
 
 static void refused(void **state)
@@ -81,7 +84,8 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(spaces), cmocka_unit_test(clauses), cmocka_unit_test(comments), cmocka_unit_test(whole_grammar), cmocka_unit_test(refused),
+        cmocka_unit_test(spaces),        cmocka_unit_test(clauses), cmocka_unit_test(comments),
+        cmocka_unit_test(whole_grammar), cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

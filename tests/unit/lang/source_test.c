@@ -7,12 +7,14 @@ static void places(void **state)
     struct weir_arena arena;
     struct weir_source source;
     weir_arena_init(&arena, 0, SIZE_MAX);
-    static const char text[] = "\xef\xbb\xbf" "ab\r\n\xc3\xa9x\n\nlast";
+    static const char text[] = "\xef\xbb\xbf"
+                               "ab\r\n\xc3\xa9x\n\nlast";
     assert_int_equal(weir_source_from_memory(&source, &arena, "x", text, sizeof text - 1, NULL), 0);
     assert_int_equal(source.line_count, 4);
     static const struct {
         size_t offset, line, column;
-    } rows[] = { { 0, 1, 1 }, { 1, 1, 2 }, { 4, 2, 1 }, { 6, 2, 2 }, { 7, 2, 3 }, { 8, 3, 1 }, { 9, 4, 1 }, { 13, 4, 5 }, { 99, 4, 5 } };
+    } rows[] = { { 0, 1, 1 }, { 1, 1, 2 }, { 4, 2, 1 },  { 6, 2, 2 }, { 7, 2, 3 },
+                 { 8, 3, 1 }, { 9, 4, 1 }, { 13, 4, 5 }, { 99, 4, 5 } };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct weir_place place = weir_source_place(&source, rows[i].offset);
         assert_int_equal(place.line, rows[i].line);
