@@ -168,11 +168,25 @@ static struct weir_token lex_string(struct weir_lexer *lexer)
     return good ? take(lexer, WEIR_TOKEN_STRING, length + 1) : bad(lexer, length + 1);
 }
 
+/* What people write from other habits, or what an editor made of it. */
 static const struct {
-    const char *bytes, *meant;
-} lookalikes[] = {
-    { "\u201c", "\"" }, { "\u201d", "\"" }, { "\u201e", "\"" },      { "\u2018", "'" }, { "\u2019", "'" },
-    { "\u2264", "<=" }, { "\u2265", ">=" }, { "\u00a0", "a blank" }, { "\uff08", "(" }, { "\uff09", ")" },
+    const char *bytes, *hint;
+} habits[] = {
+    { "\u201c", "it looks like \", but is another character; write \"" },
+    { "\u201d", "it looks like \", but is another character; write \"" },
+    { "\u201e", "it looks like \", but is another character; write \"" },
+    { "\u2018", "it looks like ', but is another character; write '" },
+    { "\u2019", "it looks like ', but is another character; write '" },
+    { "\u2264", "write <=" },
+    { "\u2265", "write >=" },
+    { "\u00a0", "it looks like a blank, but is another character; write a blank" },
+    { ";", "a line needs no mark at its end; remove it" },
+    { "/", "a comment begins with #" },
+    { "=", "values are compared with < <= > >=; clauses are separated by blanks alone" },
+    { "&", "write `and`" },
+    { "|", "write `or`" },
+    { "-", "names are made of the letters a to z and A to Z, digits, and _" },
+    { "[", "brackets stand only around the IPv6 address of a `listen tcp`" },
 };
 
 static struct weir_token lex_stray(struct weir_lexer *lexer)
@@ -196,10 +210,10 @@ static struct weir_token lex_stray(struct weir_lexer *lexer)
                 weir_diag_add(lexer->bag, WEIR_E003_STRAY_BYTE, span, "'%.*s' means nothing here", (int)length, (const char *)at);
         if (at[0] >= 0x80)
             weir_diag_hint(lexer->bag, diag, "names are made of the letters a to z and A to Z, digits, and _");
-        for (size_t i = 0; i < sizeof lookalikes / sizeof *lookalikes; i++)
-            if (strlen(lookalikes[i].bytes) == length && memcmp(at, lookalikes[i].bytes, length) == 0)
-                weir_diag_hint(lexer->bag, diag, "it looks like %s, but is another character; write %s", lookalikes[i].meant,
-                               lookalikes[i].meant);
+        bool number = at[0] == '-' && is_digit(peek(lexer, 1));
+        for (size_t i = 0; i < sizeof habits / sizeof *habits && !number; i++)
+            if (strlen(habits[i].bytes) == length && memcmp(at, habits[i].bytes, length) == 0)
+                weir_diag_hint(lexer->bag, diag, "%s", habits[i].hint);
     }
     return bad(lexer, length);
 }

@@ -62,11 +62,29 @@ static bool parse_comparison(struct weir_parser *parser, struct weir_tree_term *
     return which >= 0;
 }
 
+/* METRIC; -1 after complaining. */
+static int parse_metric(struct weir_parser *parser)
+{
+    struct weir_nearest nearest = weir_nearest(weir_parser_text(parser, parser->token.span), parser->token.span.length);
+    for (int i = 0; metrics[i]; i++) {
+        if (weir_parser_accept(parser, metrics[i]))
+            return i;
+        weir_nearest_offer(&nearest, metrics[i], strlen(metrics[i]));
+    }
+    struct weir_diag *diag = weir_parser_unexpected(parser, "a metric");
+    if (nearest.best && parser->token.kind == WEIR_TOKEN_WORD)
+        weir_diag_hint(parser->bag, diag, "did you mean `%s`?", nearest.best);
+    else
+        weir_diag_hint(parser->bag, diag,
+                       "an expectation reads like `cpu(riemann.handoff) < 5%%`; `weir lint --explain E080` lists the metrics");
+    return -1;
+}
+
 /* cmp = METRIC "(" ref ")" [ statistic ] comparison value ; */
 static bool parse_term(struct weir_parser *parser, struct weir_tree_term *term)
 {
     term->metric_span = term->span = parser->token.span;
-    int which = weir_parser_choose(parser, metrics);
+    int which = parse_metric(parser);
     if (which < 0)
         return false;
     term->metric = (enum weir_metric)which;

@@ -101,9 +101,12 @@ struct weir_diag *weir_parser_unexpected(struct weir_parser *parser, const char 
                              parser->token.kind == WEIR_TOKEN_END ? "file" : "line");
     default: {
         int shown = (int)weir_utf8_cut(weir_parser_text(parser, span), span.length, 40);
-        return weir_diag_add(parser->bag, WEIR_E010_UNEXPECTED, span, "expected %s, found %s%.*s%s%s", what,
-                             parser->token.kind == WEIR_TOKEN_STRING ? "" : "'", shown, weir_parser_text(parser, span),
-                             span.length > 40 ? "…" : "", parser->token.kind == WEIR_TOKEN_STRING ? "" : "'");
+        const char *quote = parser->token.kind == WEIR_TOKEN_STRING ? "" : "'";
+        struct weir_diag *diag = weir_diag_add(parser->bag, WEIR_E010_UNEXPECTED, span, "expected %s, found %s%.*s%s%s", what,
+                                               quote, shown, weir_parser_text(parser, span), span.length > 40 ? "…" : "", quote);
+        if (weir_parser_at(parser, ","))
+            weir_diag_hint(parser->bag, diag, "words are separated by blanks alone; remove it");
+        return diag;
     }
     }
 }
