@@ -180,7 +180,7 @@ static void hot_rows(const struct weir_card *card, const struct weir_profile_row
         if (hot->share < HOT_LEAST)
             break;
         put(card, "<TR><TD ALIGN=\"LEFT\">");
-        weir_buffer_printf(card->out, "<FONT POINT-SIZE=\"9\" FACE=\"DejaVu Sans Mono\" COLOR=\"%s\">", ink);
+        weir_buffer_printf(card->out, "<FONT POINT-SIZE=\"9\" FACE=\"DejaVu Sans Mono\" COLOR=\"%s\">&#160;&#160;", ink);
         weir_escape_html(card->out, hot->symbol, SYMBOL_COLUMNS);
         put(card, "</FONT></TD><TD ALIGN=\"RIGHT\">");
         font(card, 9, ink);
@@ -226,12 +226,15 @@ static void part_row(const struct weir_card *card, uint32_t stage, enum weir_par
     const struct weir_heat *heat = weir_heat_of(share);
     bool hot = share >= weir_heat_step(1)->least;
     row(card, label, weir_figure_percent(share).text, hot ? heat->paper : NULL, hot ? heat->ink : WEIR_HEAT_INK);
+    if (!weir_view_empty(card->profile))
+        hot_rows(card, measured, WEIR_HEAT_INK);
 }
 
 static void pair_row(const struct weir_card *card, const char *label, struct weir_figure a, struct weir_figure b)
 {
     char text[80];
-    snprintf(text, sizeof text, "%s · %s", a.text, b.text);
+    bool none = strcmp(a.text, b.text) == 0 && strcmp(a.text, weir_figure_ns(NAN).text) == 0;
+    snprintf(text, sizeof text, none ? "%s" : "%s · %s", a.text, b.text);
     row(card, label, text, NULL, WEIR_HEAT_INK);
 }
 
@@ -244,10 +247,12 @@ static void depth_rows(const struct weir_card *card, uint32_t index)
         return;
     }
     snprintf(text, sizeof text, "%s · %s of %s", weir_figure_number(queue->depth_items_mean).text,
-             weir_figure_number(weir_view_max(&queue->depth_items)).text, weir_figure_number(weir_view_limit_items(card->profile, index)).text);
+             weir_figure_number(weir_view_max(&queue->depth_items)).text,
+             weir_figure_number(weir_view_limit_items(card->profile, index)).text);
     row(card, "items mean · max", text, NULL, WEIR_HEAT_INK);
     snprintf(text, sizeof text, "%s · %s of %s", weir_figure_bytes(queue->depth_bytes_mean).text,
-             weir_figure_bytes(weir_view_max(&queue->depth_bytes)).text, weir_figure_bytes(weir_view_limit_bytes(card->profile, index)).text);
+             weir_figure_bytes(weir_view_max(&queue->depth_bytes)).text,
+             weir_figure_bytes(weir_view_limit_bytes(card->profile, index)).text);
     row(card, "bytes mean · max", text, NULL, WEIR_HEAT_INK);
 }
 
@@ -265,17 +270,11 @@ static void queue_measured(const struct weir_card *card, uint32_t index)
 {
     const struct weir_topology_queue *shape = &card->topology->queues[index];
     const struct weir_profile_queue *queue = &card->profile->queues[index];
-    const struct weir_profile_row *whole = weir_view_row(card->profile, shape->stage, WEIR_PART_NONE);
-    const struct weir_profile_row *size = weir_view_row(card->profile, shape->stage, WEIR_PART_SIZE);
     char label[64];
     if (shape->kind == WEIR_QUEUE_HANDOFF) {
         snprintf(label, sizeof label, "size (%s)", weir_sized_name(shape->sized));
         part_row(card, shape->stage, WEIR_PART_SIZE, label);
     }
-    /* A hot handoff is mostly one that sizes. */
-    bool sizes = whole && size && size->share > 0.6 * whole->share && !weir_view_empty(card->profile);
-    if (sizes)
-        hot_rows(card, whole, WEIR_HEAT_INK);
     part_row(card, shape->stage, WEIR_PART_PUSH, "push");
     pair_row(card, "wait p50 · p99", weir_figure_ns(weir_view_quantile(&queue->wait, 0.5)),
              weir_figure_ns(weir_view_quantile(&queue->wait, 0.99)));
@@ -284,8 +283,6 @@ static void queue_measured(const struct weir_card *card, uint32_t index)
     part_row(card, shape->stage, WEIR_PART_POP, "pop");
     depth_rows(card, index);
     refusal_row(card, queue);
-    if (shape->kind == WEIR_QUEUE_HANDOFF && whole && !sizes && !weir_view_empty(card->profile))
-        hot_rows(card, whole, WEIR_HEAT_INK);
 }
 
 static void queue_structure(const struct weir_card *card, const struct weir_topology_queue *shape)
@@ -313,8 +310,8 @@ void weir_card_queue(const struct weir_card *card, uint32_t index)
     if (shape->to_pool != WEIR_NONE)
         weir_buffer_printf(&name, " → %s", card->topology->pools[shape->to_pool].name);
     open_table(card, WEIR_HEAT_QUEUE, "#ffffff");
-    head(card, weir_buffer_text(&name), card->profile && handoff ? weir_figure_percent(weir_view_share(card->profile, measured)).text : "",
-         WEIR_HEAT_INK);
+    struct weir_figure share = weir_figure_percent(card->profile ? weir_view_share(card->profile, measured) : NAN);
+    head(card, weir_buffer_text(&name), card->profile && handoff ? share.text : "", WEIR_HEAT_INK);
     double fill = card->profile ? weir_view_fill(card->profile, index) : 0;
     if (card->profile)
         bar(card, fill, QUEUE_WIDTH, WEIR_HEAT_QUEUE, WEIR_HEAT_TRACK);
@@ -433,6 +430,15 @@ static void legend(const struct weir_card *card)
     put(card, "</TR></TABLE></TD></TR>");
 }
 
+static void faint_line(const struct weir_card *card, struct weir_buffer *text)
+{
+    put(card, "<TR><TD ALIGN=\"LEFT\">");
+    font(card, 10, WEIR_HEAT_FAINT);
+    weir_escape_html(card->out, text->length ? text->data : " ", 110);
+    put(card, "</FONT></TD></TR>");
+    weir_buffer_clear(text);
+}
+
 static void measured_lines(const struct weir_card *card)
 {
     const struct weir_profile *profile = card->profile;
@@ -443,14 +449,9 @@ static void measured_lines(const struct weir_card *card)
                        weir_figure_ns((double)profile->duration_ns).text, profile->mode == WEIR_MODE_EXACT ? "exact" : "light");
     weir_buffer_printf(&text, "%s samples, %s lost", weir_figure_count(profile->samples_kept).text,
                        weir_figure_count(profile->samples_lost).text);
-    double cpus = profile->duration_ns ? (double)profile->cpu_ns / (double)profile->duration_ns : NAN;
-    if (isfinite(cpus))
-        weir_buffer_printf(&text, " · %.2f of %u CPUs", cpus, profile->cpus);
-    put(card, "<TR><TD ALIGN=\"LEFT\">");
-    font(card, 10, WEIR_HEAT_FAINT);
-    weir_escape_html(card->out, weir_buffer_text(&text), 110);
-    put(card, "</FONT></TD></TR>");
-    weir_buffer_clear(&text);
+    faint_line(card, &text);
+    weir_view_load(profile, &text);
+    faint_line(card, &text);
     weir_view_losses(profile, &text);
     if (text.length) {
         put(card, "<TR><TD ALIGN=\"LEFT\" BGCOLOR=\"" WEIR_HEAT_INK "\" CELLPADDING=\"4\">");

@@ -107,7 +107,8 @@ static void pool_box(const struct graph *graph, uint32_t pool)
     weir_card_pool(&graph->card, pool);
     weir_buffer_puts(out, "\n    tooltip=");
     quoted(out, topology->pools[pool].name);
-    weir_buffer_puts(out, " labeljust=l style=\"rounded,filled\" color=\"" WEIR_HEAT_BOX "\" fillcolor=\"#f6f4f2\" margin=12\n    {\n      rank=same\n");
+    weir_buffer_puts(out, " labeljust=l style=\"rounded,filled\" color=\"" WEIR_HEAT_BOX "\" fillcolor=\"#f6f4f2\" margin=12\n"
+                          "    {\n      rank=same\n");
     for (uint32_t i = 0; i < topology->stage_count; i++) {
         const struct weir_topology_stage *stage = stage_at(graph, i);
         if (stage->pool != pool || is_queue_only(stage))

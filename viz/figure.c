@@ -103,6 +103,18 @@ struct weir_figure weir_figure_byte_rate(double per_s)
     return thousands(per_s, units, 5);
 }
 
+struct weir_figure weir_figure_event_rate(double per_s)
+{
+    static const char *const units[] = { "events/s", "k events/s", "M events/s", "G events/s", "T events/s" };
+    return thousands(per_s, units, 5);
+}
+
+struct weir_figure weir_figure_message_rate(double per_s)
+{
+    static const char *const units[] = { "messages/s", "k messages/s", "M messages/s", "G messages/s", "T messages/s" };
+    return thousands(per_s, units, 5);
+}
+
 struct weir_figure weir_figure_number(double value)
 {
     static const char *const units[] = { "", "k", "M", "G", "T", "P", "E" };

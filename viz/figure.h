@@ -23,6 +23,8 @@ struct weir_figure weir_figure_percent(double share);  /* of 0..1: "38.2 %", "<0
 struct weir_figure weir_figure_whole_percent(double share); /* "38 %" */
 struct weir_figure weir_figure_rate(double per_s);     /* "12.1 k/s" */
 struct weir_figure weir_figure_byte_rate(double per_s); /* "139 MB/s" */
+struct weir_figure weir_figure_event_rate(double per_s);   /* "1.21 M events/s" */
+struct weir_figure weir_figure_message_rate(double per_s); /* "12.1 k messages/s" */
 struct weir_figure weir_figure_number(double value);   /* "7.6", "1.21 M" */
 struct weir_figure weir_figure_count(uint64_t count);  /* "4,212" */
 

@@ -46,11 +46,10 @@ static void head(const struct weir_profile *profile, const struct weir_verdict *
     weir_escape_plain(out, profile->exe ? profile->exe : "", 60);
     weir_buffer_printf(out, "\n%s %s, ended by %s; ", weir_figure_ns((double)profile->duration_ns).text,
                        profile->mode == WEIR_MODE_EXACT ? "exact" : "light", profile->ended_by ? profile->ended_by : "");
-    weir_buffer_printf(out, "CPU time %s", weir_figure_ns((double)profile->cpu_ns).text);
-    if (profile->duration_ns)
-        weir_buffer_printf(out, ", %.2f of %u CPUs", (double)profile->cpu_ns / (double)profile->duration_ns, profile->cpus);
-    weir_buffer_puts(out, "; Linux ");
+    weir_buffer_printf(out, "CPU time %s; Linux ", weir_figure_ns((double)profile->cpu_ns).text);
     weir_escape_plain(out, profile->kernel ? profile->kernel : "", 30);
+    weir_buffer_putc(out, '\n');
+    weir_view_load(profile, out);
     weir_buffer_printf(out, "\n%s samples, %s lost; ", weir_figure_count(profile->samples_kept).text,
                        weir_figure_count(profile->samples_lost).text);
     weir_buffer_printf(out, "%s item records, %s lost\n", weir_figure_count(profile->records_kept).text,
@@ -123,6 +122,15 @@ static void stages(const struct weir_profile *profile, struct weir_buffer *out)
     finish(&grid, out);
 }
 
+/* Do parts of the row name hot functions themselves? */
+static bool parts_are_hot(const struct weir_profile *profile, uint32_t index)
+{
+    for (uint32_t i = index + 1; i < profile->row_count; i++)
+        if (profile->rows[i].part_of == index && profile->rows[i].hot_count)
+            return true;
+    return false;
+}
+
 static void hot_functions(const struct weir_profile *profile, struct weir_buffer *out)
 {
     struct weir_grid grid;
@@ -132,7 +140,7 @@ static void hot_functions(const struct weir_profile *profile, struct weir_buffer
     size_t before = grid.count;
     for (uint32_t i = 0; i < profile->row_count; i++) {
         const struct weir_profile_row *row = &profile->rows[i];
-        for (uint32_t k = 0; k < row->hot_count && k < HOT_MOST && row->hot[k].share >= HOT_LEAST; k++) {
+        for (uint32_t k = 0; k < row->hot_count && k < HOT_MOST && !parts_are_hot(profile, i) && row->hot[k].share >= HOT_LEAST; k++) {
             weir_grid_cell(&grid, row->hot[k].symbol, 48);
             weir_grid_cell(&grid, row->name, NAME_MOST);
             cell(&grid, weir_figure_percent(row->hot[k].share).text);

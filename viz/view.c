@@ -64,10 +64,20 @@ double weir_view_ns_per_item(const struct weir_profile *profile, const struct we
     return items && row->stage != WEIR_NONE && !weir_view_empty(profile) ? row->cpu_ns / (double)items : NAN;
 }
 
+static uint64_t grown(uint64_t begin, uint64_t end)
+{
+    return end > begin ? end - begin : 0;
+}
+
 double weir_view_ns_per_event(const struct weir_profile *profile, const struct weir_profile_row *row)
 {
     uint64_t events = counting_row(profile, row)->events;
-    return events && row->stage != WEIR_NONE && !weir_view_empty(profile) ? row->cpu_ns / (double)events : NAN;
+    if (row->stage == WEIR_NONE)
+        return NAN;
+    uint32_t way = profile->topology.pipelines[profile->topology.stages[row->stage].pipeline].way;
+    if (!events && way != WEIR_NONE)
+        events = grown(profile->ways[way].begin.events, profile->ways[way].end.events);
+    return events && !weir_view_empty(profile) ? row->cpu_ns / (double)events : NAN;
 }
 
 double weir_view_quantile(const struct weir_histogram *histogram, double q)
@@ -150,11 +160,25 @@ void weir_view_headline(const struct weir_profile *profile, const struct weir_ve
         weir_buffer_puts(out, "No stage took CPU time");
         return;
     }
-    weir_buffer_printf(out, "%s of CPU is ", weir_figure_whole_percent(top->share).text);
+    weir_buffer_printf(out, "%s of CPU %s ", weir_figure_whole_percent(top->share).text, top->part == WEIR_PART_SIZE ? "is" : "goes to");
     if (top->part == WEIR_PART_SIZE)
         weir_buffer_printf(out, "size estimation in %s", profile->topology.stages[top->stage].full_name);
     else
         weir_buffer_puts(out, top->name);
+}
+
+void weir_view_load(const struct weir_profile *profile, struct weir_buffer *out)
+{
+    uint64_t items = 0, events = 0;
+    for (uint32_t i = 0; i < profile->topology.way_count; i++) {
+        items += grown(profile->ways[i].begin.accepted, profile->ways[i].end.accepted);
+        events += grown(profile->ways[i].begin.events, profile->ways[i].end.events);
+    }
+    if (events)
+        weir_buffer_printf(out, "%s in ", weir_figure_event_rate(weir_view_per_s(profile, events)).text);
+    weir_buffer_printf(out, "%s", weir_figure_message_rate(weir_view_per_s(profile, items)).text);
+    if (profile->duration_ns)
+        weir_buffer_printf(out, " · %.2f of %u CPUs", (double)profile->cpu_ns / (double)profile->duration_ns, profile->cpus);
 }
 
 static void part_of_sentence(struct weir_buffer *out, bool *first, uint64_t count, const char *one, const char *many)

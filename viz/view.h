@@ -24,7 +24,8 @@ double weir_view_share(const struct weir_profile *profile, const struct weir_pro
 double weir_view_per_s(const struct weir_profile *profile, uint64_t count);
 /* Items that entered the row's stage per second; NAN for parts and for rows that are no stage. */
 double weir_view_items_per_s(const struct weir_profile *profile, const struct weir_profile_row *row);
-/* CPU time for each item or event of the row's stage (of a part: of the stage that it is part of). */
+/* CPU time for each item or event of the row's stage (of a part: of the stage that it is part of). Where a stage doesn't know its
+ * events, they are those that its way in decoded. */
 double weir_view_ns_per_item(const struct weir_profile *profile, const struct weir_profile_row *row);
 double weir_view_ns_per_event(const struct weir_profile *profile, const struct weir_profile_row *row);
 
@@ -41,6 +42,8 @@ double weir_view_state(const struct weir_profile *profile, uint32_t pool, enum w
 
 /* The sentence on top: the verdict where there is one, else where most CPU time goes. */
 void weir_view_headline(const struct weir_profile *profile, const struct weir_verdict *verdict, struct weir_buffer *out);
+/* How much came in, and the CPU time that it took: "1.21 M events/s in 12.1 k messages/s · 1.80 of 2 CPUs". */
+void weir_view_load(const struct weir_profile *profile, struct weir_buffer *out);
 /* What was lost or does not add up, in one sentence; nothing when all is well. */
 void weir_view_losses(const struct weir_profile *profile, struct weir_buffer *out);
 

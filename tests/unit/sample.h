@@ -142,7 +142,7 @@ static inline struct weir_profile_row *sample_row(struct sample *sample, uint32_
     row->share_high = share < 0.994 ? share + 0.006 : 1;
     if (stage != WEIR_NONE && part == WEIR_PART_NONE) {
         row->items = row->stamped = sample->messages;
-        row->events = profile->topology.stages[stage].verb == WEIR_LISTEN ? 0 : sample->messages * 100;
+        row->events = profile->topology.stages[stage].verb == WEIR_DECODE ? sample->messages * 100 : 0;
         row->service = sample_zalloc(profile, sizeof *row->service);
         sample_histogram(row->service, 200 + row->cpu_ns / (double)sample->messages, 10, 12000);
     }
@@ -237,9 +237,10 @@ static inline struct weir_profile *sample_end(struct sample *sample)
             profile->edges[profile->edge_count++] =
                 (struct weir_profile_edge){ .from = i, .to = i + 1, .items = n, .bytes = n * 11500, .events = n * 100 };
     for (uint32_t i = 0; i < topology->way_count; i++) {
-        profile->ways[i].begin = (struct weir_profile_way_count){ .accepted = 5000, .answered = 5000, .connections = 2, .opened = 2 };
+        profile->ways[i].begin = (struct weir_profile_way_count){ .accepted = 5000, .answered = 5000, .connections = 2, .opened = 2,
+            .events = 500000 };
         profile->ways[i].end = (struct weir_profile_way_count){ .accepted = 5000 + n, .answered = 5000 + n - 64, .in_flight = 64,
-            .connections = 2, .opened = 2, .accepted_bytes = n * 11500, .events = n * 100 };
+            .connections = 2, .opened = 2, .accepted_bytes = n * 11500, .events = 500000 + n * 100 };
     }
     for (uint32_t i = 0; i < profile->row_count; i++)
         total += profile->rows[i].part_of == WEIR_NONE ? profile->rows[i].share : 0;
@@ -287,8 +288,10 @@ static inline struct weir_profile *sample_before(void)
     sample_hot(&sample, row, "weir_riemann_decode_event", 0.212);
     sample_hot(&sample, row, "weir_arena_alloc", 0.061);
     row = sample_measure(&sample, handoff, 0.401, 0.382, 0.011, 0.008);
-    sample_hot(&sample, row, "weir_reflect_size", 0.290);
-    sample_hot(&sample, row, "protobuf_c_message_descriptor_get_field", 0.083);
+    for (uint32_t i = row; i <= row + 1; i++) { /* the whole, and its size */
+        sample_hot(&sample, i, "reflect_message", 0.290);
+        sample_hot(&sample, i, "protobuf_c_message_descriptor_get_field", 0.083);
+    }
     row = sample_measure(&sample, index, 0.120, -1, -1, -1);
     sample_hot(&sample, row, "weir_index_put", 0.084);
     sample_measure(&sample, encode, 0.015, -1, -1, -1);
