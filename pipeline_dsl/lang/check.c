@@ -83,7 +83,8 @@ static void complain_about_stage(struct weir_checker *checker, const struct weir
                                  const struct weir_topology_stage *stage)
 {
     const struct weir_tree_stage *first = checker->stage_nodes[before];
-    if (first->verb == node->verb && comes_once(node))
+    /* The `as` of a broken line may not have been reached. */
+    if (first->broken || node->broken || (first->verb == node->verb && comes_once(node)))
         return;
     struct weir_span span = node->as_span.length ? node->as_span : node->verb_span;
     struct weir_diag *diag =
@@ -119,7 +120,8 @@ static void declare_stage(struct weir_checker *checker, const struct weir_tree_s
         stage->name = weir_checker_dup(checker, node->as_span);
     else if (node->verb < WEIR_VERB_COUNT && !node->foreign)
         stage->name = weir_verb_name(node->verb);
-    if (!stage->name)
+    /* The stages of a second pipeline of one name would all collide with those of the first. */
+    if (!stage->name || !checker->topology->pipelines[pipeline].name[0])
         return;
     stage->full_name = weir_arena_printf(checker->arena, "%s.%s", checker->topology->pipelines[pipeline].name, stage->name);
     if (!stage->full_name) {
@@ -128,8 +130,7 @@ static void declare_stage(struct weir_checker *checker, const struct weir_tree_s
     }
     uint32_t before =
         weir_names_add(&checker->names, stage->full_name, strlen(stage->full_name), WEIR_NAME_VALUE(WEIR_NAME_STAGE, index));
-    /* The `as` of a broken line may not have been reached. */
-    if (before != WEIR_NAMES_NOT_FOUND && !node->broken)
+    if (before != WEIR_NAMES_NOT_FOUND)
         complain_about_stage(checker, node, WEIR_NAME_INDEX(before), stage);
 }
 
@@ -147,7 +148,6 @@ static void declare_pipeline(struct weir_checker *checker, const struct weir_tre
     bool lost = entry->broken && weir_names_find(&checker->names, pipeline->name, strlen(pipeline->name)) != WEIR_NAMES_NOT_FOUND;
     bool own =
         entry->name_span.length && !lost && declare(checker, entry, pipeline->name, WEIR_NAME_VALUE(WEIR_NAME_PIPELINE, index));
-    /* The stages of a second pipeline of the same name would all collide with the first one's. */
     if (!own)
         pipeline->name = "";
     uint32_t at = first_stage;

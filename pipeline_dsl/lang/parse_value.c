@@ -82,11 +82,12 @@ bool weir_parser_int(struct weir_parser *parser, const char *what, uint64_t leas
         return false;
     }
     uint64_t value;
-    if (!read_digits(text, digits, &value) || value < least || value > most) {
+    bool fits = read_digits(text, digits, &value);
+    if (!fits || value < least || value > most) {
+        bool small = fits && value < least;
         struct weir_diag *diag =
             weir_diag_add(parser->bag, WEIR_E017_BAD_NUMBER, span, "%s is between %" PRIu64 " and %" PRIu64, what, least, most);
-        weir_diag_hint(parser->bag, diag, "write %" PRIu64 " or %s", value < least ? least : most,
-                       value < least ? "more" : "less");
+        weir_diag_hint(parser->bag, diag, "write %" PRIu64 " or %s", small ? least : most, small ? "more" : "less");
         return false;
     }
     *number = (struct weir_tree_number){ span, value };
@@ -94,50 +95,59 @@ bool weir_parser_int(struct weir_parser *parser, const char *what, uint64_t leas
     return true;
 }
 
-/* An integer with one of `units` behind it. `noun` is "size", with `example` for the case that there is no unit at all. */
-static bool parse_with_unit(struct weir_parser *parser, const char *what, const char *noun, const struct unit *units,
-                            enum weir_code code, struct weir_tree_number *number)
+/* What is wrong with the NUMBER at hand, whose suffix is none of `units`. Moves behind it to look for a unit that stands apart. */
+static void complain_about_unit(struct weir_parser *parser, const char *noun, const struct unit *units, enum weir_code code)
 {
     bool is_size = units == sizes;
     const char *names = is_size ? "B, KiB, MiB or GiB" : "ns, us, ms, s, min or h";
     struct weir_span span = parser->token.span;
     const char *text = weir_parser_text(parser, span);
+    int digits = (int)digits_of(text, span.length);
+    const char *suffix = text + digits;
+    size_t suffix_length = span.length - (size_t)digits;
+    if (suffix_length == 0) {
+        struct weir_diag *diag = weir_diag_add(parser->bag, code, span, "a %s needs its unit: %s", noun, names);
+        weir_parser_skip(parser);
+        const char *next = weir_parser_text(parser, parser->token.span);
+        if (parser->token.kind == WEIR_TOKEN_WORD && find_unit(units, next, parser->token.span.length))
+            weir_diag_hint(parser->bag, diag, "write `%.*s%.*s`, without a blank", digits, text, (int)parser->token.span.length,
+                           next);
+        else
+            weir_diag_hint(parser->bag, diag, "write `%.*s%s`, if that is meant", digits, text, is_size ? "B" : "ms");
+    } else if (suffix[0] == '.') {
+        struct weir_diag *diag = weir_diag_add(parser->bag, code, span, "a %s is a whole number of its unit", noun);
+        weir_diag_hint(parser->bag, diag, "use a smaller unit");
+    } else {
+        const char *meant = habit(units, suffix, suffix_length);
+        struct weir_span at = { span.offset + (size_t)digits, suffix_length };
+        struct weir_diag *diag = weir_diag_add(parser->bag, code, at, "'%.*s' is no unit of a %s; use %s",
+                                               suffix_length < 20 ? (int)suffix_length : 20, suffix, noun, names);
+        if (meant)
+            weir_diag_hint(parser->bag, diag, "write `%.*s%s`", digits, text, meant);
+    }
+}
+
+/* An integer with one of `units` behind it. */
+static bool parse_with_unit(struct weir_parser *parser, const char *what, const char *noun, const struct unit *units,
+                            enum weir_code code, struct weir_tree_number *number)
+{
+    struct weir_span span = parser->token.span;
+    const char *text = weir_parser_text(parser, span);
     if (parser->token.kind != WEIR_TOKEN_NUMBER) {
         struct weir_diag *diag = weir_parser_unexpected(parser, what);
-        weir_diag_hint(parser->bag, diag, "a %s is written like %s", noun, is_size ? "64KiB or 16MiB" : "250us or 10ms");
+        weir_diag_hint(parser->bag, diag, "a %s is written like %s", noun, units == sizes ? "64KiB or 16MiB" : "250us or 10ms");
         return false;
     }
     size_t digits = digits_of(text, span.length);
-    const char *suffix = text + digits;
-    size_t suffix_length = span.length - digits;
-    const struct unit *unit = find_unit(units, suffix, suffix_length);
+    const struct unit *unit = find_unit(units, text + digits, span.length - digits);
     if (!unit) {
-        struct weir_diag *diag;
-        if (suffix_length == 0) {
-            diag = weir_diag_add(parser->bag, code, span, "a %s needs its unit: %s", noun, names);
-            weir_parser_skip(parser);
-            const char *next = weir_parser_text(parser, parser->token.span);
-            if (parser->token.kind == WEIR_TOKEN_WORD && find_unit(units, next, parser->token.span.length))
-                weir_diag_hint(parser->bag, diag, "write `%.*s%.*s`, without a blank", (int)digits, text,
-                               (int)parser->token.span.length, next);
-            else
-                weir_diag_hint(parser->bag, diag, "write `%.*s%s`, if that is meant", (int)digits, text, is_size ? "B" : "ms");
-        } else if (suffix[0] == '.') {
-            diag = weir_diag_add(parser->bag, code, span, "a %s is a whole number of its unit", noun);
-            weir_diag_hint(parser->bag, diag, "use a smaller unit");
-        } else {
-            const char *meant = habit(units, suffix, suffix_length);
-            diag = weir_diag_add(parser->bag, code, (struct weir_span){ span.offset + digits, suffix_length },
-                                 "'%.*s' is no unit of a %s; use %s", suffix_length < 20 ? (int)suffix_length : 20, suffix, noun,
-                                 names);
-            if (meant)
-                weir_diag_hint(parser->bag, diag, "write `%.*s%s`", (int)digits, text, meant);
-        }
+        complain_about_unit(parser, noun, units, code);
         return false;
     }
     uint64_t value;
     if (!read_digits(text, digits, &value) || __builtin_mul_overflow(value, unit->factor, &value)) {
-        weir_diag_add(parser->bag, WEIR_E017_BAD_NUMBER, span, "%s doesn't fit 64 bits", what);
+        struct weir_diag *diag = weir_diag_add(parser->bag, WEIR_E017_BAD_NUMBER, span, "%s doesn't fit 64 bits", what);
+        weir_diag_hint(parser->bag, diag, "write less than %s", units == sizes ? "17179869184GiB" : "5124096h");
         return false;
     }
     *number = (struct weir_tree_number){ span, value };
@@ -194,17 +204,21 @@ bool weir_parser_value(struct weir_parser *parser, struct weir_tree_term *term)
         weir_diag_add(parser->bag, WEIR_E017_BAD_NUMBER, span, "a value is at most 1 followed by 18 zeros");
         return false;
     }
-    if (suffix_length == 0)
+    double factor = 1;
+    if (suffix_length == 0) {
         term->unit = WEIR_PLAIN;
-    else if (suffix_length == 1 && suffix[0] == '%')
-        term->unit = WEIR_SHARE, value /= 100;
-    else if (suffix_length == 2 && memcmp(suffix, "/s", 2) == 0)
+    } else if (suffix_length == 1 && suffix[0] == '%') {
+        term->unit = WEIR_SHARE;
+        value /= 100;
+    } else if (suffix_length == 2 && memcmp(suffix, "/s", 2) == 0) {
         term->unit = WEIR_PER_S;
-    else if (duration)
-        term->unit = WEIR_NS, value *= (double)duration->factor;
-    else if (size)
-        term->unit = WEIR_BYTES, value *= (double)size->factor;
-    else {
+    } else if (duration) {
+        term->unit = WEIR_NS;
+        factor = (double)duration->factor;
+    } else if (size) {
+        term->unit = WEIR_BYTES;
+        factor = (double)size->factor;
+    } else {
         struct weir_diag *diag =
             weir_diag_add(parser->bag, WEIR_E081_BAD_UNIT, (struct weir_span){ span.offset + digits, suffix_length },
                           "'%.*s' is not a unit; there are %%, /s, ns to h, and B to GiB",
@@ -216,7 +230,7 @@ bool weir_parser_value(struct weir_parser *parser, struct weir_tree_term *term)
             weir_diag_hint(parser->bag, diag, "write `%s%s`", number, meant);
         return false;
     }
-    term->value = value;
+    term->value = value * factor;
     term->value_span = span;
     weir_parser_take(parser);
     return true;

@@ -189,6 +189,15 @@ static void not_built(void **state)
 static void no_cascade(void **state)
 {
     (void)state;
+    /* Three pipelines of one name, with the same stages. */
+    expect_findings(
+        "pool io threads 1\npipeline p {\nlisten tcp [::1]:0 on io\nframe length32 max 1B\ndecode riemann\nindex\n" TAIL
+        "pipeline p {\nlisten tcp [::1]:0 on io\nframe length32 max 1B\ndecode riemann\nindex\n" TAIL
+        "pipeline p {\nlisten tcp [::1]:0 on io\nframe length32 max 1B\ndecode riemann\nindex\n" TAIL
+        "expect {\nwait(p.index) < 1s\n}\n",
+        "E030:p E030:p E080:p.index");
+    /* The `as` of a line with a mistake in front of it. */
+    expect_findings(SERVER_WITH("busy 10 as x\nbusy 1us\n", ""), "E016:10");
     expect_findings(POOLS "pipeline p {\nlisten tcp 127.0.0.1:5555 on io\nframe length32\n" HANDOFF
                           "decode riemann\nbsy 1us\n" TAIL "expect {\ncpu(p.bsy) < 1%\ncpu(p.handof) < 1%\n}\n",
                     "E021:frame length32 E012:bsy");
