@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/histogram_bucket.h"
 #include "tracer/capabilities.h"
 #include "weir.skel.h"
@@ -28,6 +29,10 @@
 #define ATTACH_UPROBE_MULTI 48 /* BPF_TRACE_UPROBE_MULTI: newer than Debian 12's header */
 #define BREAKPOINT 0xcc
 #define TRIES_MOST 1000
+#define GAP_LEAST_NS 1000000u
+#define GAP_MOST_NS 1000000000u
+#define RING_LIGHT (1u << 20)
+#define RING_EXACT (16u << 20)
 
 /* The part of union bpf_attr that this link uses, as Linux 6.6 and later lay it out. */
 struct link_attr {
@@ -64,8 +69,9 @@ static int on_sample(void *context, void *data, size_t size)
 
 static int on_flush(void *context, void *data, size_t size)
 {
-    const struct weir_probe_sink *sink = context;
-    sink->flush(sink->context, data, size);
+    struct weir_probe *probe = context;
+    probe->drained_bytes += size;
+    probe->sink.flush(probe->sink.context, data, size);
     return 0;
 }
 
@@ -87,6 +93,7 @@ static int load(struct weir_probe *probe, const struct weir_target *target, uint
     bpf_map__set_max_entries(bpf->maps.off_tags, probe->exact ? WEIR_THREAD_SLOTS * contract->tag_count : 1);
     bpf_map__set_max_entries(bpf->maps.wakeups, contract->queue_count ? contract->queue_count * WEIR_HISTOGRAM_BUCKETS : 1);
     bpf_map__set_max_entries(bpf->maps.samplers, (uint32_t)sysconf(_SC_NPROCESSORS_CONF));
+    bpf_map__set_max_entries(bpf->maps.items, probe->exact ? RING_EXACT : RING_LIGHT);
     bpf_program__set_expected_attach_type(bpf->progs.on_point, (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
     bpf_program__set_flags(bpf->progs.on_point, BPF_F_SLEEPABLE);
     bpf_program__set_autoload(timers ? bpf->progs.on_perf : bpf->progs.start_samplers, false);
@@ -132,7 +139,7 @@ int weir_probe_open(struct weir_probe *probe, const struct weir_target *target, 
     probe->wakeups = map_memory(probe->bpf->maps.wakeups, &probe->wakeups_size);
     probe->rings = ring_buffer__new(bpf_map__fd(probe->bpf->maps.samples), on_sample, &probe->sink, NULL);
     if (!probe->threads || !probe->off_tags || !probe->wakeups || !probe->rings ||
-        ring_buffer__add(probe->rings, bpf_map__fd(probe->bpf->maps.items), on_flush, &probe->sink) != 0) {
+        ring_buffer__add(probe->rings, bpf_map__fd(probe->bpf->maps.items), on_flush, probe) != 0) {
         rc = weir_error_set(error, WEIR_EXIT_CANNOT, ENOMEM, "can't map the probes' memory");
         goto out;
     }
@@ -303,7 +310,14 @@ void weir_probe_close(struct weir_probe *probe)
 
 void weir_probe_drain(struct weir_probe *probe)
 {
+    probe->drained_bytes = 0;
     ring_buffer__consume(probe->rings);
+    double part = (double)probe->drained_bytes / (probe->exact ? RING_EXACT : RING_LIGHT);
+    uint64_t now_ns = weir_clock_ns(), gap_ns = now_ns - probe->drained_ns;
+    probe->drained_ns = now_ns;
+    probe->drain_gap_ns = part > 0 && (double)gap_ns / part / 4 < GAP_MOST_NS ? (uint64_t)((double)gap_ns / part / 4) : GAP_MOST_NS;
+    if (probe->drain_gap_ns < GAP_LEAST_NS)
+        probe->drain_gap_ns = GAP_LEAST_NS;
 }
 
 void weir_probe_tick(struct weir_probe *probe, uint64_t now_ns)

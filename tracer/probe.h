@@ -37,6 +37,8 @@ struct weir_probe {
     size_t threads_size, off_tags_size, wakeups_size;
     uint32_t tag_count, queue_count;
     bool exact;
+    size_t drained_bytes;              /* of item logs, by the last drain */
+    uint64_t drained_ns, drain_gap_ns; /* when that was; after how long a quarter of the buffer fills at this rate */
     char warning[256];                 /* "" or what could not be verified after the attach */
 };
 
@@ -56,7 +58,7 @@ void weir_probe_stop_asking(struct weir_probe *probe);
 void weir_probe_detach(struct weir_probe *probe);
 void weir_probe_close(struct weir_probe *probe);
 
-/* Hands everything in the ring buffers to the sink. */
+/* Hands everything in the ring buffers to the sink. Call it again within probe->drain_gap_ns. */
 void weir_probe_drain(struct weir_probe *probe);
 void weir_probe_tick(struct weir_probe *probe, uint64_t now_ns);
 

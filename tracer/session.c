@@ -250,13 +250,22 @@ static uint64_t draw(struct session *session)
     return session->random;
 }
 
-/* Sleeps, but not over a signal or the target's end. True when the target has exited. */
-static bool wait_until(const struct session *session, uint64_t until_ns)
+/* Sleeps, but not over a signal or the target's end; empties the ring buffers meanwhile when they fill fast. True when the
+ * target has exited. */
+static bool wait_until(struct session *session, uint64_t until_ns)
 {
-    uint64_t now_ns = weir_clock_ns(), gap_ns = until_ns > now_ns ? until_ns - now_ns : 0;
-    struct timespec gap = { (time_t)(gap_ns / 1000000000u), (long)(gap_ns % 1000000000u) };
     struct pollfd exit = { .fd = session->target.process.pidfd, .events = POLLIN };
-    return ppoll(&exit, 1, &gap, NULL) > 0;
+    for (;;) {
+        uint64_t now_ns = weir_clock_ns(), gap_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+        bool last = gap_ns <= session->probe.drain_gap_ns;
+        if (!last)
+            gap_ns = session->probe.drain_gap_ns;
+        struct timespec gap = { (time_t)(gap_ns / 1000000000u), (long)(gap_ns % 1000000000u) };
+        int ready = ppoll(&exit, 1, &gap, NULL);
+        if (ready || last)
+            return ready > 0;
+        weir_probe_drain(&session->probe);
+    }
 }
 
 static uint64_t ticks_before(const struct session *session, uint64_t age_ns)
