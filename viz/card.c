@@ -201,7 +201,7 @@ void weir_card_stage(const struct weir_card *card, uint32_t index)
     if (card->profile)
         bar(card, share, WIDTH, heat->bar, heat->track);
     else
-        weir_buffer_printf(card->out, "<TR><TD COLSPAN=\"2\" FIXEDSIZE=\"TRUE\" WIDTH=\"%d\" HEIGHT=\"1\"></TD></TR>", WIDTH);
+        weir_buffer_printf(card->out, "<TR><TD COLSPAN=\"2\" CELLPADDING=\"0\" WIDTH=\"%d\"></TD></TR>", WIDTH);
     words(card->topology, stage, &text);
     if (text.length && !card->compact)
         wide_row(card, text.data, heat->faint);

@@ -240,9 +240,9 @@ static void ways(const struct weir_profile *profile, struct weir_buffer *out)
 static void overhead(const struct weir_profile *profile, struct weir_buffer *out)
 {
     weir_buffer_printf(out, "Tracing took %s of one CPU, ", weir_figure_percent(profile->tracer_cpu_share).text);
-    weir_buffer_printf(out, "and %s of the target's CPU time; %s hits/s",
-                       weir_figure_percent(weir_view_empty(profile) ? NAN : profile->target_probe_cpu_share).text,
-                       weir_figure_number(profile->probe_hits_per_s).text);
+    if (!weir_view_empty(profile))
+        weir_buffer_printf(out, "and %s of the target's CPU time; ", weir_figure_percent(profile->target_probe_cpu_share).text);
+    weir_buffer_printf(out, "%s hits/s", weir_figure_number(profile->probe_hits_per_s).text);
     if (profile->probe_floor_ns > 0)
         weir_buffer_printf(out, "; a service time below %s can't be seen", weir_figure_ns(profile->probe_floor_ns).text);
     weir_buffer_putc(out, '\n');

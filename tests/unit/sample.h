@@ -432,6 +432,40 @@ static inline struct weir_profile *sample_shared(void)
     return sample_end(&sample);
 }
 
+/* Two ways into one tail, which copies its items to a third pipeline. */
+static inline struct weir_profile *sample_tail(void)
+{
+    struct sample sample = sample_begin("tail");
+    struct weir_topology *topology = &sample.profile->topology;
+    uint32_t io = sample_pool(&sample, "io", 1, true), workers = sample_pool(&sample, "workers", 2, false);
+    uint32_t loggers = sample_pool(&sample, "loggers", 1, false), joins[2], queues[3];
+    for (uint32_t i = 0; i < 2; i++) {
+        sample_pipeline(&sample, i ? "unix" : "tcp");
+        sample_stage(&sample, WEIR_LISTEN, "listen", io, WEIR_NONE);
+        sample_stage(&sample, WEIR_FRAME, "frame", io, WEIR_NONE);
+        joins[i] = sample_stage(&sample, WEIR_THEN, "then", io, WEIR_NONE);
+    }
+    uint32_t core = sample_pipeline(&sample, "core");
+    queues[0] = sample_stage(&sample, WEIR_HANDOFF, "handoff", io, workers);
+    sample_stage(&sample, WEIR_DECODE, "decode", workers, WEIR_NONE);
+    uint32_t tee = sample_stage(&sample, WEIR_TEE, "tee", workers, WEIR_NONE);
+    sample_stage(&sample, WEIR_INDEX, "index", workers, WEIR_NONE);
+    queues[1] = sample_stage(&sample, WEIR_REPLY, "reply", io, workers);
+    uint32_t log = sample_pipeline(&sample, "log");
+    queues[2] = sample_stage(&sample, WEIR_HANDOFF, "handoff", workers, loggers);
+    sample_stage(&sample, WEIR_BUSY, "busy", loggers, WEIR_NONE);
+    sample_stage(&sample, WEIR_DROP, "drop", loggers, WEIR_NONE);
+    topology->stages[joins[0]].target = topology->stages[joins[1]].target = core;
+    topology->stages[tee].target = log;
+    for (uint32_t i = 0; i < topology->stage_count; i++)
+        sample_measure(&sample, i, 0.9 / topology->stage_count, -1, -1, -1);
+    for (uint32_t i = 0; i < 3; i++)
+        sample_flow(&sample, queues[i], 20, 1e6, 30000, 7000);
+    for (uint32_t i = 0; i < topology->pool_count; i++)
+        sample_states(&sample, i, 0.5, WEIR_STATE_IO, 0.2);
+    return sample_end(&sample);
+}
+
 /* Every name holds what breaks a quoting that isn't careful. */
 static inline struct weir_profile *sample_hostile(void)
 {

@@ -124,9 +124,8 @@ static void write_text(const struct weir_profile *profile, const struct work *wo
         const struct weir_check *check = &work->checks[i];
         weir_buffer_printf(out, "%-12s  ", weir_check_result_name(check->result));
         weir_escape_plain(out, work->expectations[i].text, WEIR_ESCAPE_ANY);
-        weir_buffer_puts(out, "  measured ");
         for (uint32_t k = 0; k < check->measure_count; k++) {
-            weir_buffer_puts(out, k ? "; " : "");
+            weir_buffer_puts(out, k ? "; " : check->measures[k].measured ? "  measured " : "  ");
             write_measure(&check->measures[k], work->expectations[i].terms[k].unit, out);
         }
         if (check->reason && strcmp(check->reason, "the profile is lossy") == 0)

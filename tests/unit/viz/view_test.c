@@ -19,7 +19,7 @@ static struct weir_profile *tall(void) { return sample_long(20, 3); }
 static struct weir_profile *column(void) { return sample_long(12, 1); }
 
 static struct weir_profile *(*const makers[])(void) = {
-    sample_before, sample_after, sample_empty, sample_lossy, sample_shared, sample_hostile, tall, column,
+    sample_before, sample_after, sample_empty, sample_lossy, sample_shared, sample_hostile, sample_tail, tall, column,
 };
 #define MAKERS (sizeof makers / sizeof *makers)
 
