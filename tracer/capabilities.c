@@ -38,21 +38,41 @@ static bool has(int capability)
     return effective() >> capability & 1;
 }
 
-/* "" when both are there; CAP_SYS_ADMIN holds them all. */
-static const char *missing_bpf(void)
+/* Those of the three that we lack, as in "CAP_BPF and CAP_PERFMON are missing"; "" when none. CAP_SYS_ADMIN stands for the first two. */
+static void list_missing(bool others, char *text, size_t size)
 {
-    bool bpf = has(CAP_BPF), perfmon = has(CAP_PERFMON);
-    if (has(CAP_SYS_ADMIN) || (bpf && perfmon))
-        return "";
-    return !bpf && !perfmon ? "CAP_BPF and CAP_PERFMON are missing" : bpf ? "CAP_PERFMON is missing" : "CAP_BPF is missing";
+    const char *names[3];
+    size_t count = 0;
+    if (!has(CAP_BPF) && !has(CAP_SYS_ADMIN))
+        names[count++] = "CAP_BPF";
+    if (!has(CAP_PERFMON) && !has(CAP_SYS_ADMIN))
+        names[count++] = "CAP_PERFMON";
+    if (others && !has(CAP_SYS_PTRACE))
+        names[count++] = "CAP_SYS_PTRACE";
+    text[0] = 0;
+    if (count == 1)
+        snprintf(text, size, "%s is missing", names[0]);
+    else if (count == 2)
+        snprintf(text, size, "%s and %s are missing", names[0], names[1]);
+    else if (count == 3)
+        snprintf(text, size, "%s, %s and %s are missing", names[0], names[1], names[2]);
 }
 
 int weir_capabilities_check(struct weir_error *error)
 {
-    const char *missing = missing_bpf();
+    char missing[80];
+    list_missing(false, missing, sizeof missing);
     if (!*missing)
         return 0;
     return weir_error_set(error, WEIR_EXIT_CANNOT, EPERM, "can't load probes: %s; " REMEDY_CAPABILITIES, missing);
+}
+
+int weir_capabilities_refused(const char *what, int pid, struct weir_error *error)
+{
+    char missing[80];
+    list_missing(true, missing, sizeof missing);
+    return weir_error_set(error, WEIR_EXIT_CANNOT, EPERM, "can't read %s of process %d: %s; " REMEDY_CAPABILITIES, what, pid,
+                          *missing ? missing : "the system forbids it");
 }
 
 static void set(struct weir_capability *feature, const char *name, const char *gives, bool needed)
@@ -63,13 +83,14 @@ static void set(struct weir_capability *feature, const char *name, const char *g
 /* `code`: 0, or what the kernel said. `remedy` is for when it isn't a matter of capabilities. */
 static void judge(struct weir_capability *feature, int code, const char *remedy)
 {
-    const char *capabilities = missing_bpf();
+    char missing[80];
     feature->ok = code == 0;
     if (feature->ok)
         return;
-    bool confined = *capabilities && (code == EPERM || code == EACCES);
-    snprintf(feature->missing, sizeof feature->missing, "%s", confined ? capabilities : strerror(code));
-    feature->remedy = confined ? REMEDY_CAPABILITIES : remedy;
+    /* The verifier, too, says no in other words when a capability is lacking. */
+    list_missing(false, missing, sizeof missing);
+    snprintf(feature->missing, sizeof feature->missing, "%s", *missing ? missing : strerror(code));
+    feature->remedy = *missing ? REMEDY_CAPABILITIES : remedy;
 }
 
 static int quiet(enum libbpf_print_level level, const char *format, va_list args)

@@ -32,4 +32,7 @@ size_t weir_capabilities_probe(struct weir_capability features[WEIR_CAPABILITY_C
 /* Does this process have the capabilities that loading and attaching need? */
 int weir_capabilities_check(struct weir_error *error);
 
+/* The sentence for a process that may not be read: names all the capabilities that recording it would need. Returns -EPERM. */
+int weir_capabilities_refused(const char *what, int pid, struct weir_error *error);
+
 #endif

@@ -118,11 +118,10 @@ bool weir_elf_offset(const struct weir_elf *elf, uint64_t address, uint32_t flag
     return false;
 }
 
-bool weir_elf_base(const struct weir_elf *elf, uint64_t *offset, uint64_t *address)
+void weir_elf_base(const struct weir_elf *elf, uint64_t *offset, uint64_t *address)
 {
     *offset = elf->loads[0].p_offset & ~(uint64_t)(PAGE - 1);
     *address = elf->loads[0].p_vaddr & ~(uint64_t)(PAGE - 1);
-    return true;
 }
 
 bool weir_elf_is_shared(const struct weir_elf *elf)

@@ -35,7 +35,7 @@ bool weir_elf_symbol(struct weir_elf *elf, const char *name, size_t size, uint64
 bool weir_elf_offset(const struct weir_elf *elf, uint64_t address, uint32_t flags, uint64_t *offset);
 
 /* First loadable segment: its page-aligned file offset and address; the load bias is where that offset is mapped minus the address. */
-bool weir_elf_base(const struct weir_elf *elf, uint64_t *offset, uint64_t *address);
+void weir_elf_base(const struct weir_elf *elf, uint64_t *offset, uint64_t *address);
 
 /* Is it position independent, so that a bias applies? */
 bool weir_elf_is_shared(const struct weir_elf *elf);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "tracer/capabilities.h"
 
 #define MATCHES_MOST 20
 #define DELETED " (deleted)"
@@ -145,8 +146,7 @@ int weir_process_find(const char *target, pid_t *pid, struct weir_error *error)
 static int refuse(struct weir_error *error, pid_t pid, const char *what, int code)
 {
     if (code == EACCES || code == EPERM)
-        return weir_error_set(error, WEIR_EXIT_CANNOT, code,
-                              "can't read %s of process %d: CAP_SYS_PTRACE is missing; run weir as root or give it that capability", what, (int)pid);
+        return weir_capabilities_refused(what, (int)pid, error);
     if (code == ENOENT)
         return weir_error_set(error, WEIR_EXIT_CANNOT, code, "process %d has no executable (a kernel thread, or it has just exited)", (int)pid);
     return weir_error_set(error, code == ESRCH ? WEIR_EXIT_USAGE : WEIR_EXIT_CANNOT, code, "can't read %s of process %d: %s", what, (int)pid, strerror(code));

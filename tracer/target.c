@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tracer/capabilities.h"
+
 #define TOPOLOGY_MOST ((uint32_t)16 << 20)
 #define SHARDS_MOST WEIR_THREAD_SLOTS
 #define BLOCKS_AT_ONCE 64u
@@ -67,9 +69,7 @@ static int find_contract(struct weir_target *target, struct weir_elf *elf, struc
     target->contract_address = address + target->bias;
     int rc = weir_process_read(process, target->contract_address, &target->contract, sizeof target->contract);
     if (rc == -EPERM || rc == -EACCES)
-        return weir_error_set(error, WEIR_EXIT_CANNOT, -rc,
-                              "can't read the memory of process %d: CAP_SYS_PTRACE is missing; run weir as root or give it that capability",
-                              (int)process->pid);
+        return weir_capabilities_refused("the memory", (int)process->pid, error);
     if (rc)
         return weir_error_set(error, WEIR_EXIT_CANNOT, -rc, "can't read the contract of process %d: %s", (int)process->pid, strerror(-rc));
     return weir_target_check_contract(&target->contract, error);
