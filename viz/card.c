@@ -203,7 +203,7 @@ void weir_card_stage(const struct weir_card *card, uint32_t index)
     else
         weir_buffer_printf(card->out, "<TR><TD COLSPAN=\"2\" CELLPADDING=\"0\" WIDTH=\"%d\"></TD></TR>", WIDTH);
     words(card->topology, stage, &text);
-    if (text.length && !card->compact)
+    if (text.length && !(card->compact && card->profile))
         wide_row(card, text.data, heat->faint);
     if (card->profile && !card->compact)
         listen_row(card, stage, heat->ink);
