@@ -85,7 +85,7 @@ void weir_symbols_name(struct weir_symbols *symbols, uint64_t address, int is_re
     const char *name = module ? dwfl_module_addrname(module, at) : NULL;
     opening = NULL;
     if (name) {
-        snprintf(text, size, "%s", name);
+        snprintf(text, size, "%.*s", (int)strcspn(name, "@"), name); /* without the symbol's version */
         return;
     }
     const char *file = module ? dwfl_module_info(module, NULL, NULL, NULL, NULL, NULL, NULL, NULL) : NULL;

@@ -1,0 +1,146 @@
+/* A process that looks like a built server and lies in every word of its contract, over and over. tracer_hostile_test.c builds it:
+ * what it does must never crash, hang or mislead the tracer. argv[1] chooses the lie. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/profile.h"
+#include "pipeline_dsl/runtime/trace_point.h"
+#include "probes/contract.h"
+#include "tests/unit/tracer/synthetic.h"
+
+WEIR_TRACE_SEMAPHORE(thread_start) __attribute__((section(".probes"))) = 0;
+WEIR_TRACE_SEMAPHORE(items_flush) __attribute__((section(".probes"))) = 0;
+WEIR_TRACE_SEMAPHORE(trace_on) __attribute__((section(".probes"))) = 0;
+WEIR_TRACE_SEMAPHORE(trace_exact) __attribute__((section(".probes"))) = 0;
+
+__attribute__((visibility("default"))) struct weir_contract weir_contract;
+static struct weir_contract_thread threads[WEIR_THREAD_SLOTS];
+static struct weir_contract_log logs[WEIR_THREAD_SLOTS];
+static struct weir_contract_queue queues[2];
+static struct weir_contract_way ways[1];
+static struct weir_contract_cell *cells;
+static uint64_t state = 88172645463325252u;
+
+static uint64_t next(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+}
+
+static void scribble(void *to, size_t size)
+{
+    for (size_t i = 0; i + 8 <= size; i += 8) {
+        uint64_t word = next();
+        memcpy((char *)to + i, &word, 8);
+    }
+}
+
+__attribute__((used, noinline, noclone)) static void never(void)
+{
+    WEIR_TRACE_POINT(trace_on, 0, 0, 0);
+    WEIR_TRACE_POINT(trace_exact, 0, 0, 0);
+}
+__attribute__((noinline, noclone)) static void flush(uint64_t slot, uint64_t log, uint64_t count)
+{
+    WEIR_TRACE_POINT(items_flush, slot, log, count);
+}
+__attribute__((noinline, noclone)) static void start(uint64_t slot, uint64_t tid)
+{
+    WEIR_TRACE_POINT(thread_start, slot, tid, 0);
+}
+
+/* A log that is plausible enough to be read, with records that are partly right. */
+static void lie_in_log(struct weir_contract_log *log)
+{
+    scribble(log, sizeof *log);
+    log->count = (weir_u32)(next() % 70);
+    log->oldest_ticks = 1;
+    if (next() % 2)
+        log->base = next() % 1000;
+    for (unsigned i = 0; i < WEIR_LOG_RECORDS; i++) {
+        struct weir_contract_record *record = &log->records[i];
+        record->tick_count = (weir_u8)(next() % 12);
+        record->first = (weir_u16)(next() % 9);
+        record->queue = (weir_u16)(next() % 3);
+        record->weight = (weir_u32)(next() % 3);
+        if (next() % 2)
+            for (unsigned k = 0; k < WEIR_RECORD_TICKS; k++)
+                record->ticks[k] = __builtin_ia32_rdtsc();
+        if (next() % 2)
+            record->push_ticks = record->ticks[0] - 1000;
+    }
+}
+
+static void lie_in_tables(void)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        threads[i].tag = (weir_u32)next();
+        threads[i].wait = (weir_u32)next();
+        threads[i].pool = (weir_u32)(next() % 4);
+        threads[i].generation = (weir_u32)(next() % 3);
+        threads[i].tid = next() % 2 ? (weir_u32)syscall(SYS_gettid) : (weir_u32)next();
+        threads[i].unstamped = next();
+    }
+    scribble(cells + next() % 8 * weir_contract.tag_count, sizeof *cells * weir_contract.tag_count);
+    scribble(queues, sizeof queues);
+    scribble(ways, sizeof ways);
+    queues[0].sequence &= ~1u;
+    queues[1].sequence &= ~1u;
+    ways[0].sequence &= ~1u;
+    weir_contract.thread_overflow = 0;
+}
+
+static void publish(void)
+{
+    struct weir_topology topology;
+    struct weir_buffer *encoded = calloc(1, sizeof *encoded);
+    synthetic_topology(&topology);
+    if (weir_topology_write(&topology, encoded, NULL) != 0)
+        exit(1);
+    uint32_t tags = weir_topology_tag_count(&topology);
+    cells = calloc((size_t)WEIR_THREAD_SLOTS * tags, sizeof *cells);
+    weir_contract = (struct weir_contract){
+        .magic = WEIR_CONTRACT_MAGIC, .major = WEIR_CONTRACT_MAJOR, .size = sizeof weir_contract, .topology = (uintptr_t)encoded->data,
+        .topology_bytes = (weir_u32)encoded->length, .tag_count = tags, .threads = (uintptr_t)threads, .cells = (uintptr_t)cells,
+        .logs = (uintptr_t)logs, .queues = (uintptr_t)queues, .ways = (uintptr_t)ways, .queue_count = 2, .way_count = 1, .shards = 1,
+    };
+}
+
+int main(int argc, char **argv)
+{
+    const char *lie = argc > 1 ? argv[1] : "";
+    publish();
+    if (strcmp(lie, "magic") == 0)
+        weir_contract.magic++;
+    if (strcmp(lie, "major") == 0)
+        weir_contract.major++;
+    if (strcmp(lie, "topology") == 0)
+        scribble((void *)(uintptr_t)weir_contract.topology, weir_contract.topology_bytes);
+    if (strcmp(lie, "unmapped") == 0)
+        weir_contract.cells = weir_contract.threads = 0x10000;
+    if (strcmp(lie, "tags") == 0)
+        weir_contract.tag_count++;
+    if (strcmp(lie, "odd") == 0) {
+        threads[0].generation = 1;
+        queues[0].sequence = 1; /* a writer that never ends */
+    }
+    if (write(1, "ready\n", 6) != 6)
+        return 1;
+    bool storms = strcmp(lie, "storm") == 0;
+    for (;;) {
+        if (!storms) {
+            usleep(1000);
+            continue;
+        }
+        lie_in_tables();
+        lie_in_log(&logs[next() % 8]);
+        flush(next() % 4 ? next() % 8 : next(), next(), next() % 4 ? next() % 65 : next());
+        start(next() % 4 ? next() % 8 : next(), next());
+        if (next() % 16 == 0)
+            usleep(50);
+    }
+}
