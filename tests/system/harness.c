@@ -283,19 +283,28 @@ size_t harness_resident(const struct harness_server *server)
 
 /* --- a client ------------------------------------------------------------------------------------------------------------ */
 
-int harness_connect(int port)
+/* `receive_bytes`: of the socket's buffer, 0: the system's default. Set before the connection is made: a window that shrinks
+ * later makes the kernel drop acknowledgements, and stalls both directions. */
+static int connect_with(int port, int receive_bytes)
 {
     struct timeval timeout = { TIMEOUT_S, 0 };
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr = { htonl(INADDR_LOOPBACK) } };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
+    if (receive_bytes)
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
         return fd;
     close(fd);
     return -1;
+}
+
+int harness_connect(int port)
+{
+    return connect_with(port, 0);
 }
 
 static struct weir_bytes text_bytes(const char *text)
@@ -369,6 +378,35 @@ int harness_reply(int fd, char *error, size_t size)
     }
     weir_arena_release(&arena);
     return result;
+}
+
+int harness_deaf_client(struct harness_server *server, const char *way)
+{
+    static const char query[] = "\0\0\0\10\x2a\6\12\4true"; /* with its NUL behind it */
+    static char queries[1000 * (sizeof query - 1)];
+    uint64_t answered = UINT64_MAX;
+    size_t sent = 0;
+    int still = 0, fd = connect_with(server->port, 4096);
+    assert_true(fd >= 0);
+    for (size_t i = 0; i < 1000; i++)
+        memcpy(queries + i * (sizeof query - 1), query, sizeof query - 1);
+    /* Stopped: nothing can be sent for a while, and nothing more is answered, three times in a row. */
+    for (int rounds = 0; rounds < 200; rounds++) {
+        for (int idle = 0; idle < 20; usleep(5000)) {
+            /* A send that was cut short goes on in the middle of a query. */
+            ssize_t got = send(fd, queries + sent % sizeof queries, sizeof queries - sent % sizeof queries, MSG_DONTWAIT | MSG_NOSIGNAL);
+            idle = got > 0 ? 0 : idle + 1;
+            sent += got > 0 ? (size_t)got : 0;
+        }
+        harness_counters_refresh(server);
+        uint64_t now = harness_counter(server, "ways_in", way, "answered");
+        still = now == answered && harness_counter(server, "ways_in", way, "in_flight") > 0 ? still + 1 : 0;
+        if (still == 3)
+            return fd;
+        answered = now;
+    }
+    fail_msg("the server went on answering a client that does not read");
+    return -1;
 }
 
 long harness_drain(int fd)

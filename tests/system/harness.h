@@ -68,6 +68,9 @@ bool harness_send(int fd, const void *data, size_t size);
 bool harness_receive(int fd, void *data, size_t size);
 /* Reads one reply. Returns 1: ok, 0: ok=false (its text in `error`, if not null), -1: end of stream, a timeout or garbage. */
 int harness_reply(int fd, char *error, size_t size);
+/* A client that asks queries without end and reads nothing, brought to where the server reads it no more: way in `way` of that
+ * server has it alone. Returns its socket. */
+int harness_deaf_client(struct harness_server *server, const char *way);
 /* Waits for the end of the stream. Returns the bytes that came before it, -1 on a timeout. A reset counts as an end. */
 long harness_drain(int fd);
 

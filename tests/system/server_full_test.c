@@ -250,26 +250,14 @@ static void a_client_that_never_reads_is_stopped_and_the_others_go_on(void **sta
 {
     (void)state;
     struct harness_server server;
-    static uint8_t queries[12 * 1000];
-    for (int i = 0; i < 1000; i++)
-        memcpy(queries + i * 12, "\0\0\0\10\x2a\6\12\4true", 12);
     harness_run(&server, plain);
-    size_t before = harness_resident(&server), total = 0;
-    int deaf = connected(&server), small = 4096, idle = 0;
-    setsockopt(deaf, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
-    while (idle < 100 && total < (size_t)256 << 20) {
-        ssize_t got = send(deaf, queries, sizeof queries, MSG_DONTWAIT | MSG_NOSIGNAL);
-        total += got > 0 ? (size_t)got : 0;
-        idle = got > 0 ? 0 : idle + 1;
-        if (got <= 0)
-            usleep(10000);
-    }
-    assert_int_equal(idle, 100); /* the server reads it no more */
+    size_t before = harness_resident(&server);
+    int deaf = harness_deaf_client(&server, "riemann");
     assert_true(harness_resident(&server) < before + harness_memory((size_t)16 << 20));
     run_clients(&server, 2, harness_count(4000, 40000), 16);
     harness_counters_refresh(&server);
     harness_check_conservation(&server);
-    assert_in_range(harness_counter(&server, "ways_in", "riemann", "in_flight"), 1, 1024);
+    assert_in_range(harness_counter(&server, "ways_in", "riemann", "in_flight"), 1, 1024 + 32);
     close(deaf);
     harness_stop(&server);
 }
@@ -282,7 +270,7 @@ static void a_busy_connection_does_not_starve_another(void **state)
     harness_run(&server, "pool io threads 1\npool workers threads 1\n"
                          "pipeline riemann {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 1MiB\n"
                          "    handoff workers limit 64MiB items 8 full block\n    decode riemann\n    busy 50us\n    encode riemann\n    reply\n}\n");
-    struct client busy = { .port = server.port, .count = harness_count(20000, 100000), .window = 512 };
+    struct client busy = { .port = server.port, .count = 20000, .window = 512 };
     assert_int_equal(pthread_create(&busy.handle, NULL, client_run, &busy), 0);
     usleep(100000);
     uint8_t message[128];
