@@ -292,7 +292,7 @@ static void add_edge(struct weir_window *window, uint32_t from, uint32_t to)
     const struct weir_profile_edge *before = profile->edge_count ? &profile->edges[profile->edge_count - 1] : NULL;
     struct weir_profile_edge *edge = &profile->edges[profile->edge_count++];
     *edge = (struct weir_profile_edge){ .from = from, .to = to, .items = row->items, .events = row->events };
-    edge->bytes = (uint64_t)((double)edge->items * mean_bytes(window, to) + 0.5);
+    edge->bytes = (uint64_t)fmin((double)edge->items * mean_bytes(window, to) + 0.5, 1e19);
     /* Stages behind the decoder that don't count events pass on what came in. */
     uint64_t known = profile->rows[window->rows.stage_rows[from]].events;
     if (!known && before && before->to == from)

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -23,6 +24,9 @@
 #include "weir.skel.h"
 
 #define REMEDY_CAPABILITIES "run weir as root, or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep on the weir executable"
+
+#define REMEDY_NAMESPACE "run weir in the machine's own PID namespace (docker run --pid=host)"
+#define FIRST_PID_NAMESPACE 0xeffffffcu /* the kernel's PROC_PID_INIT_INO */
 
 static uint64_t effective(void)
 {
@@ -58,10 +62,19 @@ static void list_missing(bool others, char *text, size_t size)
         snprintf(text, size, "%s, %s and %s are missing", names[0], names[1], names[2]);
 }
 
+/* The probes see process ids as the whole machine has them. */
+static bool in_first_pid_namespace(void)
+{
+    struct stat namespace;
+    return stat("/proc/self/ns/pid", &namespace) != 0 || namespace.st_ino == FIRST_PID_NAMESPACE;
+}
+
 int weir_capabilities_check(struct weir_error *error)
 {
     char missing[80];
     list_missing(false, missing, sizeof missing);
+    if (!*missing && !in_first_pid_namespace())
+        return weir_error_set(error, WEIR_EXIT_CANNOT, ENOTSUP, "can't tell processes apart from within a container: " REMEDY_NAMESPACE);
     if (!*missing)
         return 0;
     return weir_error_set(error, WEIR_EXIT_CANNOT, EPERM, "can't load probes: %s; " REMEDY_CAPABILITIES, missing);
@@ -235,6 +248,8 @@ size_t weir_capabilities_probe(struct weir_capability features[WEIR_CAPABILITY_C
     judge(f++, try_scheduler(), kernel);
     set(f, "uprobe multi link", "item logs, and asking a server to stamp", true);
     judge(f++, try_points(), kernel);
+    set(f, "PID namespace", "knows the target's threads", true);
+    judge(f++, in_first_pid_namespace() ? 0 : EXDEV, REMEDY_NAMESPACE);
     set(f, "BPF timer", "CPU samples at random moments", false);
     judge(f++, try_timer(), "weir samples by perf events instead");
     set(f, "perf event", "CPU samples where BPF timers can't", false);
@@ -245,6 +260,7 @@ size_t weir_capabilities_probe(struct weir_capability features[WEIR_CAPABILITY_C
     size_t lacking = 0;
     for (size_t i = 0; i < WEIR_CAPABILITY_COUNT; i++)
         lacking += features[i].needed && !features[i].ok;
-    lacking += !features[6].ok && !features[7].ok;
+    /* One of the two samplers is enough. */
+    lacking += !features[7].ok && !features[8].ok;
     return lacking;
 }

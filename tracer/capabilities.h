@@ -24,7 +24,7 @@ struct weir_capability {
     const char *remedy;  /* "" when ok */
 };
 
-#define WEIR_CAPABILITY_COUNT 9
+#define WEIR_CAPABILITY_COUNT 10
 
 /* Tries every feature. Returns how many needed ones are missing. */
 size_t weir_capabilities_probe(struct weir_capability features[WEIR_CAPABILITY_COUNT]);

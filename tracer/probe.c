@@ -31,7 +31,7 @@
 #define TRIES_MOST 1000
 #define GAP_LEAST_NS 1000000u
 #define GAP_MOST_NS 1000000000u
-#define RING_LIGHT (1u << 20)
+#define RING_LIGHT (4u << 20) /* another tracer may be asking for every item */
 #define RING_EXACT (16u << 20)
 
 /* The part of union bpf_attr that this link uses, as Linux 6.6 and later lay it out. */
@@ -116,19 +116,19 @@ static void *map_memory(struct bpf_map *map, size_t *size)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-int weir_probe_open(struct weir_probe *probe, const struct weir_target *target, bool exact, uint32_t period_ns,
+int weir_probe_open(struct weir_probe *probe, const struct weir_target *target, const struct weir_probe_options *options,
                     const struct weir_probe_sink *sink, struct weir_error *error)
 {
-    *probe = (struct weir_probe){ .listen_link = -1, .ask_link = -1, .exact = exact, .tag_count = target->contract.tag_count,
+    *probe = (struct weir_probe){ .listen_link = -1, .ask_link = -1, .exact = options->exact, .tag_count = target->contract.tag_count,
                                   .queue_count = target->contract.queue_count, .sink = *sink };
-    probe->sampler.period_ns = period_ns;
+    probe->sampler.period_ns = options->period_ns;
     int rc = weir_capabilities_check(error);
     if (rc)
         return rc;
     libbpf_print_fn_t printer = libbpf_set_print(quiet);
-    rc = load(probe, target, period_ns, true);
+    rc = options->perf_events ? -ENOTSUP : load(probe, target, options->period_ns, true);
     if (rc && rc != -EPERM)
-        rc = load(probe, target, period_ns, false);
+        rc = load(probe, target, options->period_ns, false);
     libbpf_set_print(printer);
     if (rc) {
         rc = weir_error_set(error, WEIR_EXIT_CANNOT, -rc, "the kernel refuses weir's probes (%s); `weir doctor` says what is missing", strerror(-rc));

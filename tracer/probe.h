@@ -42,8 +42,14 @@ struct weir_probe {
     char warning[256];                 /* "" or what could not be verified after the attach */
 };
 
+struct weir_probe_options {
+    bool exact;
+    bool perf_events;   /* sample by these even where BPF timers work */
+    uint32_t period_ns; /* mean, of one CPU's sampler */
+};
+
 /* Loads everything for `target`; nothing is attached yet. */
-int weir_probe_open(struct weir_probe *probe, const struct weir_target *target, bool exact, uint32_t period_ns,
+int weir_probe_open(struct weir_probe *probe, const struct weir_target *target, const struct weir_probe_options *options,
                     const struct weir_probe_sink *sink, struct weir_error *error);
 /* Says which slot a thread has; before the attach also what it does just now. */
 void weir_probe_place_thread(struct weir_probe *probe, pid_t tid, uint32_t slot);

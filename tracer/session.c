@@ -184,8 +184,9 @@ static int open_all(struct session *session, struct weir_error *error)
     if (rc)
         return weir_error_set(error, WEIR_EXIT_CANNOT, -rc, "out of memory");
     session->symbols = weir_symbols_open(session->target.process.pid, session->target.process.exe_fd, session->target.process.exe);
-    rc = weir_probe_open(&session->probe, &session->target, options->mode == WEIR_MODE_EXACT,
-                         options->period_ns ? options->period_ns : WEIR_SESSION_PERIOD_NS, &sink, error);
+    const struct weir_probe_options wanted = { .exact = options->mode == WEIR_MODE_EXACT, .perf_events = options->perf_events,
+                                               .period_ns = options->period_ns ? options->period_ns : WEIR_SESSION_PERIOD_NS };
+    rc = weir_probe_open(&session->probe, &session->target, &wanted, &sink, error);
     if (rc)
         return rc;
     rc = place_threads(session, true);

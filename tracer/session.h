@@ -33,6 +33,7 @@ struct weir_session_options {
     enum weir_mode mode;
     uint64_t duration_ns;
     uint32_t period_ns;       /* 0: the default */
+    bool perf_events;         /* sample by perf events even where BPF timers work */
     const volatile sig_atomic_t *stop; /* becomes nonzero: end now */
     void (*progress)(void *context, const struct weir_session_progress *progress); /* or null */
     void *context;

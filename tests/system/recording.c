@@ -62,12 +62,20 @@ void recording_load_wait(pid_t load)
 
 struct weir_profile *recording_take(const struct harness_server *server, enum weir_mode mode, unsigned duration_ms)
 {
+    return recording_take_with(server, &(struct weir_session_options){ .mode = mode }, duration_ms);
+}
+
+struct weir_profile *recording_take_with(const struct harness_server *server, const struct weir_session_options *more, unsigned duration_ms)
+{
     static const volatile sig_atomic_t never = 0;
     struct weir_error error = WEIR_ERROR_INIT;
     struct weir_profile *profile = NULL;
     char target[16];
     snprintf(target, sizeof target, "%d", (int)server->pid);
-    struct weir_session_options options = { .target = target, .mode = mode, .duration_ns = duration_ms * 1000000ull, .stop = &never };
+    struct weir_session_options options = *more;
+    options.target = target;
+    options.duration_ns = duration_ms * 1000000ull;
+    options.stop = &never;
     if (weir_session_record(&options, &profile, &error) != 0)
         fail_msg("recording failed: %s", error.text);
     for (uint32_t i = 0; i < profile->violation_count; i++)

@@ -64,7 +64,9 @@ static void attach_again_and_again(void **state)
         if (killed) {
             usleep((useconds_t)(rand() % 250000));
             kill(recorder, SIGKILL);
+            uint64_t killed_ns = weir_clock_ns();
             assert_int_equal(recording_wait(recorder), 128 + SIGKILL);
+            assert_true(weir_clock_ns() - killed_ns < 500000000u); /* reaped: nothing detaches probe by probe */
         } else {
             assert_int_equal(recording_wait(recorder), 0);
         }
@@ -164,6 +166,24 @@ static void the_targets_exit_ends_it(void **state)
     ends_early("target exit", 0, "");
 }
 
+static void few_descriptors(void **state)
+{
+    (void)state;
+    RECORDING_NEEDS_BPF();
+    struct harness_server server;
+    char command[512];
+    harness_run(&server, PIPELINE);
+    snprintf(command, sizeof command, "ulimit -n 48; exec %s record %d --duration 50ms --exact -o /dev/null 2>/dev/null", harness_weir(), (int)server.pid);
+    int status = system(command);
+    assert_int_equal(WEXITSTATUS(status), 0);
+    /* Too few: a sentence and a clean end. */
+    snprintf(command, sizeof command, "ulimit -n 12; exec %s record %d --duration 50ms -o /dev/null 2>/dev/null", harness_weir(), (int)server.pid);
+    status = system(command);
+    assert_int_equal(WEXITSTATUS(status), 3);
+    check_nothing_left(&server);
+    harness_stop(&server);
+}
+
 static void a_full_disk(void **state)
 {
     (void)state;
@@ -260,6 +280,7 @@ int main(void)
         cmocka_unit_test(interrupt_ends_and_saves),
         cmocka_unit_test(ignored_signals_still_end_it),
         cmocka_unit_test(the_targets_exit_ends_it),
+        cmocka_unit_test(few_descriptors),
         cmocka_unit_test(a_full_disk),
         cmocka_unit_test(targets_that_are_none),
         cmocka_unit_test(two_matches_are_listed),

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "tests/system/recording.h"
+#include "tracer/session.h"
 
 #define WINDOW_MS ((unsigned)harness_count(1500, 10000))
 
@@ -116,6 +117,52 @@ static void periodic_work(void **state)
     RECORDING_NEEDS_BPF();
     static const char *const names[] = { "p.a", "p.b", "p.c", NULL };
     both_modes(1, "    busy 30us as a\n    busy 60us as b\n    busy 10us as c\n", "--connections 1 --events 1 --in-flight 64", names);
+}
+
+/* Where the kernel refuses BPF timers perf events sample, with periods that are drawn anew. */
+static void perf_events_instead_of_timers(void **state)
+{
+    (void)state;
+    RECORDING_NEEDS_BPF();
+    static const char *const names[] = { "p.a", "p.b", "p.c", NULL };
+    struct harness_server server;
+    run(&server, 1, "    busy 30us as a\n    busy 60us as b\n    busy 10us as c\n");
+    pid_t driver = recording_load(&server, "--connections 1 --events 1 --in-flight 64 --duration 3s");
+    usleep(300000);
+    struct weir_profile *profile = recording_take_with(&server, &(struct weir_session_options){ .perf_events = true }, 1500);
+    assert_true(profile->samples_kept > 300);
+    check_shares(profile, names);
+    weir_profile_free(profile);
+    recording_load_wait(driver);
+    harness_stop(&server);
+}
+
+/* Over many windows the 95 % interval covers the truth in at least 90 %; over few we ask for less. */
+static void intervals_cover_the_truth(void **state)
+{
+    (void)state;
+    RECORDING_NEEDS_BPF();
+    static const char *const names[] = { "p.a", "p.b", "p.c", "p.d" };
+    struct harness_server server;
+    unsigned windows = (unsigned)harness_count(10, 200), covered = 0, all = 0;
+    char options[128];
+    run(&server, 2, "    busy 10us as a\n    busy 20us as b\n    busy 30us as c\n    busy 40us as d\n");
+    snprintf(options, sizeof options, "--connections 2 --events 10 --in-flight 16 --duration %us", windows / 2 + 2);
+    pid_t driver = recording_load(&server, options);
+    usleep(300000);
+    for (unsigned i = 0; i < windows; i++) {
+        struct weir_profile *profile = recording_take(&server, WEIR_MODE_LIGHT, 250);
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++, all++) {
+            const struct weir_profile_row *row = recording_row(profile, names[k]);
+            double truth = recording_truth(profile, row);
+            covered += row->share_low <= truth && truth <= row->share_high;
+        }
+        weir_profile_free(profile);
+    }
+    print_message("the interval covered the truth in %u of %u\n", covered, all);
+    assert_true(covered * 100 >= all * (windows >= 200 ? 90 : 75));
+    recording_load_wait(driver);
+    harness_stop(&server);
 }
 
 static void more_threads_than_cpus(void **state)
@@ -232,6 +279,8 @@ int main(void)
         cmocka_unit_test(stages_of_10_to_40),
         cmocka_unit_test(one_stage_at_1_percent),
         cmocka_unit_test(periodic_work),
+        cmocka_unit_test(perf_events_instead_of_timers),
+        cmocka_unit_test(intervals_cover_the_truth),
         cmocka_unit_test(more_threads_than_cpus),
         cmocka_unit_test(a_hog_beside_it),
         cmocka_unit_test(exact_counts),

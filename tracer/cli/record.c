@@ -88,6 +88,21 @@ static void default_path(const struct weir_profile *profile, struct weir_buffer 
     weir_buffer_puts(path, ".wprof");
 }
 
+/* Better now than after the recording. */
+static int check_folder(const char *path, struct weir_error *error)
+{
+    struct weir_buffer folder = WEIR_BUFFER_INIT;
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    if (slash)
+        weir_buffer_add(&folder, path, slash == path ? 1 : (size_t)(slash - path));
+    else
+        weir_buffer_puts(&folder, ".");
+    int rc = access(weir_buffer_text(&folder), W_OK) == 0 ? 0
+                 : weir_error_set(error, WEIR_EXIT_USAGE, errno, "can't write to the folder %s: %s", weir_buffer_text(&folder), strerror(errno));
+    weir_buffer_release(&folder);
+    return rc;
+}
+
 static void put_summary(const struct weir_profile *profile, const char *path)
 {
     uint64_t items = 0;
@@ -138,7 +153,9 @@ static int run(int argc, char **argv)
     struct weir_error error = WEIR_ERROR_INIT;
     struct weir_profile *profile = NULL;
     struct weir_buffer path = WEIR_BUFFER_INIT;
-    int rc = weir_session_record(&options, &profile, &error);
+    int rc = check_folder(out, &error);
+    if (!rc)
+        rc = weir_session_record(&options, &profile, &error);
     if (rc)
         return weir_cli_fail("record", &error);
     if (strcmp(profile->ended_by, "target exit") == 0)

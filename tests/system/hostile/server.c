@@ -15,6 +15,13 @@ WEIR_TRACE_SEMAPHORE(items_flush) __attribute__((section(".probes"))) = 0;
 WEIR_TRACE_SEMAPHORE(trace_on) __attribute__((section(".probes"))) = 0;
 WEIR_TRACE_SEMAPHORE(trace_exact) __attribute__((section(".probes"))) = 0;
 
+/* The point of items_flush once more, bare of the code that loads its arguments. */
+#define WEIR_LEAF_POINT                                                                                                         \
+    __asm__ volatile("990: .byte 0x90\n.pushsection .note.stapsdt,\"?\",\"note\"\n.balign 4\n.4byte 992f-991f, 994f-993f, 3\n" \
+                     "991: .asciz \"stapsdt\"\n992: .balign 4\n993: .8byte 990b\n.8byte _.stapsdt.base\n"                       \
+                     ".8byte weir_items_flush_semaphore\n.asciz \"weir\"\n.asciz \"items_flush\"\n.asciz \"\"\n"                \
+                     "994: .balign 4\n.popsection\n")
+
 __attribute__((visibility("default"))) struct weir_contract weir_contract;
 static struct weir_contract_thread threads[WEIR_THREAD_SLOTS];
 static struct weir_contract_log logs[WEIR_THREAD_SLOTS];
@@ -51,6 +58,38 @@ __attribute__((noinline, noclone)) static void flush(uint64_t slot, uint64_t log
 __attribute__((noinline, noclone)) static void start(uint64_t slot, uint64_t tid)
 {
     WEIR_TRACE_POINT(thread_start, slot, tid, 0);
+}
+
+/* A leaf function that keeps data below its stack pointer, around the very instruction that is probed. */
+__attribute__((naked, noinline, noclone, used)) static uint64_t leaf(uint64_t slot, uint64_t log, uint64_t count)
+{
+    (void)slot, (void)log, (void)count;
+    __asm__ volatile("movabs $0x1122334455667788, %%rax\n"
+                     "mov %%rax, -8(%%rsp)\n"
+                     "mov %%rax, -128(%%rsp)\n" ::
+                         : "rax");
+    WEIR_LEAF_POINT;
+    __asm__ volatile("mov -8(%%rsp), %%rax\n"
+                     "xor -128(%%rsp), %%rax\n"
+                     "mov -8(%%rsp), %%rcx\n"
+                     "movabs $0x1122334455667788, %%rdx\n"
+                     "xor %%rdx, %%rcx\n"
+                     "or %%rcx, %%rax\n"
+                     "ret\n" ::
+                         : "rax", "rcx", "rdx");
+}
+
+/* 100,000 hits of a probed leaf; says what became of its data. */
+static void keep_data_below_the_stack(void)
+{
+    uint64_t bad = 0;
+    while (!weir_items_flush_semaphore)
+        usleep(1000);
+    for (int i = 0; i < 100000; i++)
+        bad += leaf(0, 0, 0) != 0;
+    const char *said = bad ? "corrupted\n" : "unchanged\n";
+    if (write(1, said, strlen(said)) < 0)
+        exit(1);
 }
 
 /* A log that is plausible enough to be read, with records that are partly right. */
@@ -130,6 +169,8 @@ int main(int argc, char **argv)
     }
     if (write(1, "ready\n", 6) != 6)
         return 1;
+    if (strcmp(lie, "leaf") == 0)
+        keep_data_below_the_stack();
     bool storms = strcmp(lie, "storm") == 0;
     for (;;) {
         if (!storms) {
