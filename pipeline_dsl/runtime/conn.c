@@ -83,11 +83,11 @@ static struct weir_item *accept_payload(struct weir_conn *conn, const uint8_t *p
     item->block = block;
     item->payload = block->data;
     item->payload_bytes = size;
+    weir_thread_count(thread, conn->way->listen_stage);
+    weir_thread_count(thread, conn->way->frame_stage);
     weir_item_segment_begin(thread, item, WEIR_NO_QUEUE, conn->way->frame_stage);
     memcpy(block->data, payload, size);
     item->sequence = conn->next_sequence++;
-    weir_thread_count(thread, conn->way->listen_stage);
-    weir_thread_count(thread, conn->way->frame_stage);
     weir_way_accept(conn->way_block, size);
     return item;
 }

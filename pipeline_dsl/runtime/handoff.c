@@ -5,7 +5,7 @@
 static void refuse(struct weir_thread *thread, const struct weir_queue *queue, struct weir_item *item, const char *how)
 {
     weir_item_refuse(item, "overloaded: %s at %s", how, queue->plan->name);
-    weir_loop_finish(thread, item);
+    weir_loop_refuse(thread, item);
 }
 
 bool weir_handoff_push(struct weir_thread *thread, struct weir_queue *queue, struct weir_item *item, bool resumes)

@@ -8,6 +8,19 @@
 #define ARENA_LEAST ((size_t)64 << 10)
 #define ARENA_MOST ((size_t)1 << 20)
 
+/* A stamp for an item that was chosen. With exact ticks up, the crossing has just read the clock; else reading it is the
+ * tracer's doing, and shows as such. */
+static uint64_t read_ticks(struct weir_thread *thread)
+{
+    if (thread->exact)
+        return weir_clock_ticks();
+    uint32_t tag = thread->tag;
+    weir_thread_at(thread, WEIR_TAG(WEIR_INSTANCE_TRACING, 0));
+    uint64_t now = weir_clock_ticks();
+    weir_thread_at(thread, tag);
+    return now;
+}
+
 void weir_item_segment_begin(struct weir_thread *thread, struct weir_item *item, uint32_t queue, uint32_t stage)
 {
     if (!item->weight) {
@@ -15,11 +28,12 @@ void weir_item_segment_begin(struct weir_thread *thread, struct weir_item *item,
             __atomic_store_n(&thread->slot->unstamped, thread->slot->unstamped + 1, __ATOMIC_RELAXED);
         return;
     }
+    bool queued = queue != WEIR_NO_QUEUE;
     item->record = (struct weir_contract_record){
-        .push_ticks = queue == WEIR_NO_QUEUE ? 0 : item->push_ticks,
-        .bytes = queue == WEIR_NO_QUEUE ? item->payload_bytes : item->size_bytes,
-        .depth_bytes = queue == WEIR_NO_QUEUE ? 0 : item->depth_bytes,
-        .depth_items = queue == WEIR_NO_QUEUE ? 0 : item->depth_items,
+        .push_ticks = queued ? item->push_ticks : 0,
+        .bytes = queued ? item->size_bytes : item->payload_bytes,
+        .depth_bytes = queued ? item->depth_bytes : 0,
+        .depth_items = queued ? item->depth_items : 0,
         .weight = item->weight,
         .events = item->events,
         .queue = (weir_u16)queue,
@@ -27,51 +41,53 @@ void weir_item_segment_begin(struct weir_thread *thread, struct weir_item *item,
         .tick_count = 1,
         .way = (weir_u16)item->way_index,
     };
-    item->record.ticks[0] = weir_clock_ticks();
+    item->record.ticks[0] = read_ticks(thread);
 }
 
-static void chain(struct weir_thread *thread, struct weir_contract_record *record, uint32_t stage)
+/* Goes on with a record that continues the item's last one: `stage` starts at `ticks`. */
+static void continue_with(struct weir_item *item, uint32_t stage, uint64_t ticks)
 {
-    uint64_t last = record->ticks[record->tick_count - 1];
-    record->flags |= WEIR_RECORD_CHAINED;
-    weir_thread_log(thread, record);
-    *record = (struct weir_contract_record){
-        .weight = record->weight,
-        .events = record->events,
+    item->record = (struct weir_contract_record){
+        .weight = item->weight,
+        .events = item->events,
         .queue = WEIR_NO_QUEUE,
         .first = (weir_u16)stage,
         .tick_count = 1,
         .flags = WEIR_RECORD_CONTINUES,
-        .way = record->way,
+        .way = (weir_u16)item->way_index,
     };
-    record->ticks[0] = last;
+    item->record.ticks[0] = ticks;
 }
 
 void weir_item_stamp(struct weir_thread *thread, struct weir_item *item, uint32_t stage)
 {
     struct weir_contract_record *record = &item->record;
     /* The first stage of a segment begins where the segment does. */
-    if (!record->tick_count || (record->tick_count == 1 && record->first == stage))
+    if (record->tick_count == 1 && record->first == stage)
         return;
-    uint32_t tag = thread->tag;
-    weir_thread_at(thread, WEIR_TAG(WEIR_INSTANCE_TRACING, 0));
+    uint64_t now = thread->exact ? thread->last_ticks : read_ticks(thread);
+    if (!record->tick_count) { /* evicted from a queue: its last segment ended there */
+        continue_with(item, stage, now);
+        return;
+    }
+    uint32_t expected = record->first + record->tick_count;
     record->events = item->events;
-    record->ticks[record->tick_count++] = weir_clock_ticks();
-    if (record->tick_count == WEIR_RECORD_TICKS)
-        chain(thread, record, stage);
-    weir_thread_at(thread, tag);
+    record->ticks[record->tick_count++] = now;
+    /* A full record, or an item that leaves out the stages between: it was refused. */
+    if (record->tick_count < WEIR_RECORD_TICKS && stage == expected)
+        return;
+    record->flags |= WEIR_RECORD_CHAINED;
+    weir_thread_log(thread, record);
+    continue_with(item, stage, now);
 }
 
 void weir_item_segment_end(struct weir_thread *thread, struct weir_contract_record *record)
 {
     if (!record->tick_count)
         return;
-    uint32_t tag = thread->tag;
-    weir_thread_at(thread, WEIR_TAG(WEIR_INSTANCE_TRACING, 0));
-    record->ticks[record->tick_count++] = weir_clock_ticks();
+    record->ticks[record->tick_count++] = read_ticks(thread);
     weir_thread_log(thread, record);
     record->tick_count = 0;
-    weir_thread_at(thread, tag);
 }
 
 void weir_item_stamp_push(struct weir_item *item, uint64_t depth_items, uint64_t depth_bytes)

@@ -119,6 +119,12 @@ static void ring_enter(struct weir_loop *loop, struct weir_item *item)
     weir_item_stamp_push(item, block->queued_items, block->queued_bytes);
 }
 
+void weir_loop_refuse(struct weir_thread *thread, struct weir_item *item)
+{
+    weir_item_enter(thread, item, item->way->reply_stage);
+    weir_loop_finish(thread, item);
+}
+
 void weir_loop_finish(struct weir_thread *thread, struct weir_item *item)
 {
     struct weir_loop *loop = item->loop;

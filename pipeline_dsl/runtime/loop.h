@@ -78,8 +78,10 @@ void weir_loop_stop(struct weir_loop *loop);
 /* Waits for the end of the thread. Nobody may send it anything any more. */
 void weir_loop_release(struct weir_loop *loop);
 
-/* Any thread: an item is finished and comes back. Counts it in the ring. */
+/* Any thread: an item that has entered its `reply` stage is finished and comes back. Counts it in the ring. */
 void weir_loop_finish(struct weir_thread *thread, struct weir_item *item);
+/* Any thread: an item that was refused, with weir_item_refuse(), enters its `reply` stage at once, and is finished. */
+void weir_loop_refuse(struct weir_thread *thread, struct weir_item *item);
 
 /* This loop's share of a reply ring; guarded by its mutex. */
 static inline struct weir_contract_queue *weir_loop_ring(const struct weir_loop *loop, uint32_t queue)

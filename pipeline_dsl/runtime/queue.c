@@ -159,7 +159,7 @@ static void wait_for_room(struct weir_queue *queue, struct weir_thread *thread, 
             continue;
         }
         queue->pushers++;
-        weir_thread_sleep_begin(thread, WEIR_WAIT_FULL, queue->index);
+        weir_thread_wait(thread, WEIR_WAIT_FULL, queue->index);
         pthread_cond_wait(&queue->not_full, &queue->intake->mutex);
         weir_thread_sleep_end(thread);
         queue->pushers--;
@@ -181,7 +181,7 @@ static void lock(struct weir_queue *queue, struct weir_thread *thread)
 {
     if (pthread_mutex_trylock(&queue->intake->mutex) == 0)
         return;
-    weir_thread_sleep_begin(thread, WEIR_WAIT_LOCK, queue->index);
+    weir_thread_wait(thread, WEIR_WAIT_LOCK, queue->index);
     pthread_mutex_lock(&queue->intake->mutex);
     weir_thread_sleep_end(thread);
 }
@@ -263,7 +263,7 @@ static void sleep_until_item(struct weir_intake *intake, struct weir_thread *thr
         return;
     }
     intake->sleeping++;
-    weir_thread_sleep_begin(thread, WEIR_WAIT_IDLE, intake->queues[intake->next]->index);
+    weir_thread_wait(thread, WEIR_WAIT_IDLE, intake->queues[intake->next]->index);
     pthread_cond_wait(&intake->not_empty, &intake->mutex);
     weir_thread_sleep_end(thread);
     intake->sleeping--;

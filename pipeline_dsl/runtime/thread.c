@@ -183,8 +183,7 @@ void weir_thread_sleep_begin(struct weir_thread *thread, enum weir_wait kind, ui
 {
     if (__builtin_expect(thread->log->count != 0, 0) && weir_thread_should_flush(thread))
         weir_thread_flush(thread);
-    __atomic_store_n(&thread->slot->wait, WEIR_WAIT_WORD(kind, object), __ATOMIC_RELAXED);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    weir_thread_wait(thread, kind, object);
 }
 
 /* xorshift64*: good enough to choose items, and it needs no lock. */

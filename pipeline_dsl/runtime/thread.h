@@ -76,9 +76,15 @@ static inline void weir_thread_count(struct weir_thread *thread, uint32_t stage)
 void weir_thread_add_events(struct weir_thread *thread, uint32_t stage, uint64_t events);
 void weir_thread_add_own_cpu(struct weir_thread *thread, uint32_t stage, uint64_t cpu_ns);
 
-/* Around a call that may sleep. sleep_begin hands the log over when 8 records wait in it or the oldest is 10 ms old; it must
- * not be called with a lock held: where one is, ask weir_thread_should_flush() first and let go of the lock. */
+/* Around a call that may sleep. sleep_begin hands the log over when 8 records wait in it or the oldest is 10 ms old, so it must
+ * not be called with a lock held: whoever holds one asks weir_thread_should_flush(), lets go of the lock to flush, and then
+ * only sets the word. */
 void weir_thread_sleep_begin(struct weir_thread *thread, enum weir_wait kind, uint32_t object);
+static inline void weir_thread_wait(struct weir_thread *thread, enum weir_wait kind, uint32_t object)
+{
+    __atomic_store_n(&thread->slot->wait, WEIR_WAIT_WORD(kind, object), __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
 static inline void weir_thread_sleep_end(struct weir_thread *thread)
 {
     __atomic_store_n(&thread->slot->wait, WEIR_WAIT_NONE, __ATOMIC_RELAXED);

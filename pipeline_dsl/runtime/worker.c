@@ -18,13 +18,13 @@ static void *run(void *argument)
     thread.queues = worker->queues;
     __atomic_store_n(&worker->started, true, __ATOMIC_RELEASE);
     while ((item = weir_intake_take(worker->intake, &thread, &queue))) {
-        if (__builtin_expect(__atomic_load_n(&worker->intake->discards, __ATOMIC_RELAXED), 0)) {
-            weir_item_refuse(item, "the server ends");
-            weir_loop_finish(&thread, item);
-            continue;
-        }
         weir_item_segment_begin(&thread, item, queue->index, queue->plan->run_stage);
-        queue->plan->run(&thread, item);
+        if (__builtin_expect(!__atomic_load_n(&worker->intake->discards, __ATOMIC_RELAXED), 1)) {
+            queue->plan->run(&thread, item);
+        } else {
+            weir_item_refuse(item, "the server ends");
+            weir_loop_refuse(&thread, item);
+        }
     }
     weir_thread_stop(&thread);
     __atomic_store_n(&worker->ended, true, __ATOMIC_RELEASE);

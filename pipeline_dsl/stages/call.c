@@ -133,6 +133,6 @@ enum weir_outcome weir_stage_call(struct weir_thread *thread, struct weir_item *
         weir_item_refuse(item, "%s: %s", name, call.reason);
     else
         weir_item_refuse(item, "%s failed with code %d", name, rc);
-    weir_loop_finish(thread, item);
+    weir_loop_refuse(thread, item);
     return WEIR_GONE;
 }

@@ -8,7 +8,7 @@ enum weir_outcome weir_stage_decode(struct weir_thread *thread, struct weir_item
     if (weir_message_decode(&item->message, &item->arena, item->payload, item->payload_bytes, &error) != 0) {
         item->malformed = true;
         weir_item_refuse(item, "%s", error.text);
-        weir_loop_finish(thread, item);
+        weir_loop_refuse(thread, item);
         return WEIR_GONE;
     }
     item->decoded = true;

@@ -148,6 +148,25 @@ static void long_segments_chain(void **state)
     assert_int_equal(stages, 25);
 }
 
+/* One that fails to decode goes on at `reply`; no stage between may be credited with it. */
+static void a_refused_item_leaves_stages_out(void **state)
+{
+    (void)state;
+    struct weir_item item = { .way = plan.ways, .weight = 2 };
+    weir_item_segment_begin(&thread, &item, 0, HANDOFF);
+    weir_item_enter(&thread, &item, REPLY); /* DECODE left out */
+    weir_item_segment_end(&thread, &item.record);
+    assert_int_equal(log_of()->count, 2);
+    const struct weir_contract_record *records = log_of()->records;
+    assert_int_equal(records[0].first, HANDOFF);
+    assert_int_equal(records[0].tick_count, 2);
+    assert_int_equal(records[0].flags, WEIR_RECORD_CHAINED);
+    assert_int_equal(records[1].first, REPLY);
+    assert_int_equal(records[1].tick_count, 2);
+    assert_int_equal(records[1].flags, WEIR_RECORD_CONTINUES);
+    assert_int_equal(records[1].weight, 2);
+}
+
 static void a_full_log_moves_its_base(void **state)
 {
     (void)state;
@@ -206,6 +225,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(exact_ticks_add_up_to_the_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_record_holds_each_crossing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(long_segments_chain, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_refused_item_leaves_stages_out, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_log_moves_its_base, set_up, tear_down),
         cmocka_unit_test_setup_teardown(light_weights_add_up_to_the_items, set_up, tear_down),
         cmocka_unit_test_setup_teardown(exact_chooses_every_item, set_up, tear_down),

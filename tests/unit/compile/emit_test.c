@@ -1,0 +1,130 @@
+/* The C file of a topology that is built here by hand; that it compiles and serves is for the system tests. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "pipeline_dsl/compile/command.h"
+#include "pipeline_dsl/compile/compile.h"
+
+static struct weir_topology_pool pools[] = { { "io", 2, true }, { "workers", 3, false } };
+static struct weir_topology_pipeline pipelines[] = { { "p", 0, 7, 0 } };
+static struct weir_topology_queue queues[] = {
+    { .name = "p.handoff", .kind = WEIR_QUEUE_HANDOFF, .stage = 2, .from_pool = 0, .to_pool = 1, .limit_bytes = 1048576,
+      .limit_items = 4096, .sized = WEIR_SIZED_BYTES, .full = WEIR_FULL_DROP_OLDEST },
+    { .name = "p.reply", .kind = WEIR_QUEUE_REPLY, .stage = 6, .from_pool = 1, .to_pool = 0, .limit_bytes = WEIR_REPLY_RING_BYTES,
+      .limit_items = WEIR_REPLY_RING_ITEMS },
+};
+static struct weir_topology_way ways[] = { { "p", 0, 0, true } };
+static struct weir_topology_stage stages[7];
+static struct weir_topology_instance instances[7];
+static struct weir_topology topology;
+
+static int set_up(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *full;
+        enum weir_verb_kind verb;
+        uint32_t pool, queue;
+    } rows[] = {
+        { "listen", "p.listen", WEIR_LISTEN, 0, WEIR_NONE }, { "frame", "p.frame", WEIR_FRAME, 0, WEIR_NONE },
+        { "handoff", "p.handoff", WEIR_HANDOFF, 0, 0 },      { "decode", "p.decode", WEIR_DECODE, 1, WEIR_NONE },
+        { "check", "p.check", WEIR_CALL, 1, WEIR_NONE },     { "encode", "p.encode", WEIR_ENCODE, 1, WEIR_NONE },
+        { "reply", "p.reply", WEIR_REPLY, 0, 1 },
+    };
+    for (uint32_t i = 0; i < 7; i++) {
+        stages[i] = (struct weir_topology_stage){ .name = rows[i].name, .full_name = rows[i].full, .verb = rows[i].verb, .pool = rows[i].pool,
+                                                  .finish_pool = rows[i].verb == WEIR_REPLY ? 1 : rows[i].pool, .queue = rows[i].queue };
+        instances[i] = (struct weir_topology_instance){ rows[i].full, i, 0 };
+    }
+    stages[0].address = "127.0.0.1:5555";
+    stages[1].max_bytes = 65536;
+    stages[3].max_bytes = 67108864;
+    stages[4].text = "a */ #error comment.c";
+    stages[4].symbol = "p__decode"; /* a name that a stage has too */
+    topology = (struct weir_topology){ .name = "x", .pools = pools, .pipelines = pipelines, .stages = stages, .queues = queues, .ways = ways,
+                                       .instances = instances, .pool_count = 2, .pipeline_count = 1, .stage_count = 7, .queue_count = 2,
+                                       .way_count = 1, .instance_count = 7 };
+    return 0;
+}
+
+static void expect(const struct weir_buffer *text, const char *part)
+{
+    if (!strstr(weir_buffer_text(text), part))
+        fail_msg("the C file lacks: %s", part);
+}
+
+static void segments_end_at_handoffs(void **state)
+{
+    (void)state;
+    struct weir_buffer out = WEIR_BUFFER_INIT;
+    struct weir_error error = WEIR_ERROR_INIT;
+    assert_int_equal(weir_compile_emit(&topology, &out, &error), 0);
+    expect(&out, "static void p__segment__1(struct weir_thread *thread, struct weir_item *item)\n{\n    p__handoff(thread, item);\n}");
+    expect(&out, "{\n    if (p__decode(thread, item) != WEIR_NEXT)\n        return;\n    if (p__check(thread, item) != WEIR_NEXT)\n"
+                 "        return;\n    if (p__encode(thread, item) != WEIR_NEXT)\n        return;\n    p__reply(thread, item);\n}");
+    expect(&out, ".full = WEIR_FULL_DROP_OLDEST,\n        .run = p__segment__2, .run_stage = ID_p__decode,");
+    expect(&out, "SHARDS = 2");
+    expect(&out, "__asm__(\"p__decode\")");
+    assert_null(strstr(out.data, "a */ #error"));
+    weir_buffer_release(&out);
+}
+
+static void the_same_topology_gives_the_same_file(void **state)
+{
+    (void)state;
+    struct weir_buffer one = WEIR_BUFFER_INIT, two = WEIR_BUFFER_INIT;
+    assert_int_equal(weir_compile_emit(&topology, &one, NULL), 0);
+    assert_int_equal(weir_compile_emit(&topology, &two, NULL), 0);
+    assert_string_equal(one.data, two.data);
+    weir_buffer_release(&one);
+    weir_buffer_release(&two);
+}
+
+static void what_is_not_built_yet_is_said(void **state)
+{
+    (void)state;
+    struct weir_buffer out = WEIR_BUFFER_INIT;
+    struct weir_error error = WEIR_ERROR_INIT;
+    stages[4].verb = WEIR_FORWARD;
+    assert_true(weir_compile_emit(&topology, &out, &error) < 0);
+    assert_int_equal(error.exit, WEIR_EXIT_USAGE);
+    assert_non_null(strstr(error.text, "p.check"));
+    assert_int_equal(out.length, 0);
+    weir_buffer_release(&out);
+}
+
+static void a_command_keeps_its_words_and_its_output(void **state)
+{
+    (void)state;
+    struct weir_command command = WEIR_COMMAND_INIT;
+    struct weir_buffer log = WEIR_BUFFER_INIT;
+    weir_command_add_words(&command, "  sh\t-c ");
+    weir_command_add(&command, "echo \"$0\" \"$1\"; echo no >&2; exit 7");
+    weir_command_add_words(&command, "one two");
+    assert_int_equal(command.count, 5);
+    assert_int_equal(weir_command_run(&command, &log), 7);
+    assert_string_equal(log.data, "one two\nno\n");
+    weir_command_release(&command);
+    weir_buffer_clear(&log);
+    weir_command_add(&command, "/nonexistent/compiler");
+    assert_int_equal(weir_command_run(&command, &log), -2);
+    weir_command_release(&command);
+    weir_buffer_release(&log);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(segments_end_at_handoffs, set_up, NULL),
+        cmocka_unit_test_setup_teardown(the_same_topology_gives_the_same_file, set_up, NULL),
+        cmocka_unit_test_setup_teardown(what_is_not_built_yet_is_said, set_up, NULL),
+        cmocka_unit_test(a_command_keeps_its_words_and_its_output),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
