@@ -249,7 +249,10 @@ size_t weir_capabilities_probe(struct weir_capability features[WEIR_CAPABILITY_C
     set(f, "uprobe multi link", "item logs, and asking a server to stamp", true);
     judge(f++, try_points(), kernel);
     set(f, "PID namespace", "knows the target's threads", true);
-    judge(f++, in_first_pid_namespace() ? 0 : EXDEV, REMEDY_NAMESPACE);
+    f->ok = in_first_pid_namespace();
+    snprintf(f->missing, sizeof f->missing, "%s", f->ok ? "" : "this process is in a container's PID namespace");
+    f->remedy = f->ok ? "" : REMEDY_NAMESPACE;
+    f++;
     set(f, "BPF timer", "CPU samples at random moments", false);
     judge(f++, try_timer(), "weir samples by perf events instead");
     set(f, "perf event", "CPU samples where BPF timers can't", false);
