@@ -3,15 +3,23 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+/* getaddrinfo() takes 99999 for 34463. */
+static bool is_port(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    return digits >= 1 && digits <= 5 && !text[digits] && atoi(text) <= 65535;
+}
 
 /* "host:port" or "[host]:port" in two strings. */
 static int split(const char *address, char *host, size_t host_size, const char **port)
 {
     const char *colon = strrchr(address, ':');
-    if (!colon || !colon[1])
+    if (!colon || !is_port(colon + 1))
         return -EINVAL;
     const char *start = address, *end = colon;
     if (*start == '[') {
