@@ -128,6 +128,10 @@ struct {
     __type(value, struct sampler);
 } samplers SEC(".maps");
 
+/* Address of a field of a slot, in the target. */
+#define in_target(slot, field) \
+    (target_threads + (slot) * sizeof(struct weir_contract_thread) + __builtin_offsetof(struct weir_contract_thread, field))
+
 #define count(field) __sync_fetch_and_add(&counts.field, 1)
 
 static __always_inline weir_u32 slot_of(struct task_struct *task)
@@ -168,7 +172,8 @@ static __always_inline void account_running(struct weir_probe_thread *thread, we
 static __always_inline void account_coming_back(struct weir_probe_thread *thread, weir_u32 slot, weir_u64 exec_ns, weir_u64 now)
 {
     weir_u64 ran = exec_ns - thread->exec_ns, lasted = now - thread->since_ns;
-    if (thread->exec_known != EXEC_EXACT || thread->state != WEIR_PROBE_RUNNING || exec_ns < thread->exec_ns || now < thread->since_ns || ran <= lasted)
+    if (thread->exec_known != EXEC_EXACT || thread->state != WEIR_PROBE_RUNNING || exec_ns < thread->exec_ns ||
+        now < thread->since_ns || ran <= lasted)
         return;
     weir_u64 early = ran - lasted, *runnable = &thread->off_ns[WEIR_PROBE_RUNNABLE];
     *runnable -= early < *runnable ? early : *runnable;
@@ -189,8 +194,7 @@ static __always_inline void leave_cpu(struct task_struct *prev, bool runnable, b
     struct {
         weir_u32 tag, wait;
     } at = {};
-    weir_u64 address = target_threads + slot * sizeof(struct weir_contract_thread) + __builtin_offsetof(struct weir_contract_thread, tag);
-    if (bpf_probe_read_user(&at, sizeof at, (void *)address))
+    if (bpf_probe_read_user(&at, sizeof at, (void *)in_target(slot, tag)))
         count(reads_failed);
     weir_u32 kind = at.wait & 0xff;
     write_begin(thread);
@@ -218,7 +222,11 @@ static __always_inline void enter_cpu(struct task_struct *next, weir_u64 now)
     if (thread->state == WEIR_PROBE_OFF && now > thread->since_ns) {
         weir_u64 since = thread->since_ns, waking = thread->waking_ns;
         weir_u32 kind = thread->off_kind;
-        weir_u64 ready = kind == WEIR_PROBE_RUNNABLE ? since : waking == 0 || waking > now ? now : waking < since ? since : waking;
+        weir_u64 ready = now;
+        if (kind == WEIR_PROBE_RUNNABLE)
+            ready = since;
+        else if (waking && waking <= now)
+            ready = waking < since ? since : waking;
         if (kind < WEIR_WAIT_KINDS)
             thread->off_ns[kind] += ready - since;
         thread->off_ns[WEIR_PROBE_RUNNABLE] += now - ready;
@@ -281,8 +289,7 @@ static __always_inline void take_sample(struct task_struct *task)
     weir_u64 now = bpf_ktime_get_ns();
     weir_u32 slot = slot_of(task), tag = 0;
     if (slot < WEIR_THREAD_SLOTS) {
-        weir_u64 address = target_threads + slot * sizeof(struct weir_contract_thread) + __builtin_offsetof(struct weir_contract_thread, tag);
-        if (bpf_probe_read_user(&tag, sizeof tag, (void *)address))
+        if (bpf_probe_read_user(&tag, sizeof tag, (void *)in_target(slot, tag)))
             count(reads_failed);
         /* A thread that runs for long without a switch: bring its sum up to date. */
         struct weir_probe_thread *thread = bpf_map_lookup_elem(&threads, &slot);
@@ -338,7 +345,8 @@ int on_perf(void *ctx)
 
 static __always_inline void hand_over(weir_u32 slot, weir_u32 asked, weir_u32 size_class)
 {
-    weir_u64 log_size = __builtin_offsetof(struct weir_contract_log, records) + (weir_u64)size_class * sizeof(struct weir_contract_record);
+    weir_u64 log_size =
+        __builtin_offsetof(struct weir_contract_log, records) + (weir_u64)size_class * sizeof(struct weir_contract_record);
     struct weir_probe_flush *flush = bpf_ringbuf_reserve(&items, __builtin_offsetof(struct weir_probe_flush, log) +
         __builtin_offsetof(struct weir_contract_log, records) + size_class * sizeof(struct weir_contract_record), 0);
     if (!flush) {
@@ -349,9 +357,8 @@ static __always_inline void hand_over(weir_u32 slot, weir_u32 asked, weir_u32 si
     flush->count = asked;
     flush->generation = 0;
     flush->reserved = 0;
-    weir_u64 thread = target_threads + slot * sizeof(struct weir_contract_thread);
     if (bpf_copy_from_user(&flush->log, log_size, (void *)(target_logs + slot * sizeof(struct weir_contract_log))) ||
-        bpf_copy_from_user(&flush->generation, sizeof flush->generation, (void *)(thread + __builtin_offsetof(struct weir_contract_thread, generation)))) {
+        bpf_copy_from_user(&flush->generation, sizeof flush->generation, (void *)in_target(slot, generation))) {
         __sync_fetch_and_add(&counts.records_lost, asked);
         bpf_ringbuf_discard(flush, BPF_RB_NO_WAKEUP);
         return;

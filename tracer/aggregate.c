@@ -94,8 +94,8 @@ static void sum_threads(const struct weir_window *window, struct totals *totals,
 /* --- shares ----------------------------------------------------------------------------------------------------------------- */
 
 /* Adds one thread as a stratum to each row's interval. `hits` is room for [row_count]. */
-static void add_stratum(const struct weir_window *window, struct weir_split_interval *intervals, double weight, const uint64_t *samples,
-                        bool outside, uint64_t *hits)
+static void add_stratum(const struct weir_window *window, struct weir_split_interval *intervals, double weight,
+                        const uint64_t *samples, bool outside, uint64_t *hits)
 {
     uint64_t all = 0;
     memset(hits, 0, window->rows.row_count * sizeof *hits);
@@ -196,7 +196,8 @@ static void set_listeners(struct weir_window *window)
     const struct weir_topology *topology = &window->profile->topology;
     for (uint32_t i = 0; i + 1 < topology->stage_count; i++)
         if (topology->stages[i].verb == WEIR_LISTEN && topology->stages[i + 1].pipeline == topology->stages[i].pipeline)
-            window->profile->rows[window->rows.stage_rows[i]].stamped = window->profile->rows[window->rows.stage_rows[i + 1]].stamped;
+            window->profile->rows[window->rows.stage_rows[i]].stamped =
+                window->profile->rows[window->rows.stage_rows[i + 1]].stamped;
 }
 
 static int set_rows(struct weir_window *window, const struct totals *totals, const struct counted *counted)
@@ -347,7 +348,8 @@ static void set_pools(struct weir_window *window)
         if (sum == 0 && !begin->seen)
             continue;
         if (sum < duration_ns)
-            states[begin->seen && begin->generation == end->generation ? WEIR_STATE_RUNNABLE : WEIR_STATE_OTHER] += duration_ns - sum;
+            states[begin->seen && begin->generation == end->generation ? WEIR_STATE_RUNNABLE : WEIR_STATE_OTHER] +=
+                duration_ns - sum;
         struct weir_profile_pool *pool = &profile->pools[end->pool];
         pool->threads++;
         for (unsigned k = 0; k < WEIR_STATE_COUNT; k++)

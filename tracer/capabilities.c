@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "tracer/probe.h"
-#include "weir.skel.h"
+#include <weir.skel.h>
 
 #define REMEDY_CAPABILITIES "run weir as root, or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep on the weir executable"
 
@@ -74,7 +74,8 @@ int weir_capabilities_check(struct weir_error *error)
     char missing[80];
     list_missing(false, missing, sizeof missing);
     if (!*missing && !in_first_pid_namespace())
-        return weir_error_set(error, WEIR_EXIT_CANNOT, ENOTSUP, "can't tell processes apart from within a container: " REMEDY_NAMESPACE);
+        return weir_error_set(error, WEIR_EXIT_CANNOT, ENOTSUP,
+                              "can't tell processes apart from within a container: " REMEDY_NAMESPACE);
     if (!*missing)
         return 0;
     return weir_error_set(error, WEIR_EXIT_CANNOT, EPERM, "can't load probes: %s; " REMEDY_CAPABILITIES, missing);
@@ -181,7 +182,9 @@ static int try_timer(void)
 
 static int try_perf_event(void)
 {
-    struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE, .size = sizeof attr, .config = PERF_COUNT_SW_CPU_CLOCK, .sample_period = 1000000000 };
+    struct perf_event_attr attr = {
+        .type = PERF_TYPE_SOFTWARE, .size = sizeof attr, .config = PERF_COUNT_SW_CPU_CLOCK, .sample_period = 1000000000
+    };
     int fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
     if (fd < 0)
         return errno;
@@ -190,7 +193,7 @@ static int try_perf_event(void)
 }
 
 /* A function to put a probe on; it begins with an instruction that any kernel can probe. */
-__attribute__((noinline, noclone)) static void probed(void)
+__attribute__((noinline)) static void probed(void)
 {
     __asm__ volatile(".globl weir_try_point\nweir_try_point: nop");
 }
@@ -207,12 +210,14 @@ static int try_points(void)
     char line[512];
     while (maps && fgets(line, sizeof line, maps)) {
         unsigned long long low, high, at;
-        if (sscanf(line, "%llx-%llx %*s %llx", &low, &high, &at) == 3 && (uintptr_t)weir_try_point >= low && (uintptr_t)weir_try_point < high)
+        if (sscanf(line, "%llx-%llx %*s %llx", &low, &high, &at) == 3 && (uintptr_t)weir_try_point >= low &&
+            (uintptr_t)weir_try_point < high)
             offset = (uintptr_t)weir_try_point - low + at;
     }
     if (maps)
         fclose(maps);
-    int link = weir_probe_link_points(bpf_program__fd(bpf->progs.on_point), "/proc/self/exe", &offset, NULL, &cookie, 1, getpid());
+    int link =
+        weir_probe_link_points(bpf_program__fd(bpf->progs.on_point), "/proc/self/exe", &offset, NULL, &cookie, 1, getpid());
     if (link >= 0) {
         probed();
         close(link);

@@ -132,7 +132,8 @@ static int set_hot(struct weir_profile *profile, uint32_t index, uint64_t *count
     uint32_t count = 0;
     for (uint32_t i = 0; hot && i < profile->symbol_count; i++)
         if (counts[i])
-            hot[count++] = (struct weir_profile_hot){ profile->symbols[i], counts[i], row->share * (double)counts[i] / (double)all };
+            hot[count++] =
+                (struct weir_profile_hot){ profile->symbols[i], counts[i], row->share * (double)counts[i] / (double)all };
     if (hot)
         qsort(hot, count, sizeof *hot, by_samples);
     row->hot_count = count < HOT_MOST ? count : HOT_MOST;

@@ -69,7 +69,8 @@ static bool is_sane(const struct weir_items *items, const struct weir_contract_r
     uint32_t stages = record->tick_count - 1u;
     if (record->first < WEIR_INSTANCE_FIRST || record->first - WEIR_INSTANCE_FIRST + stages > items->instance_count)
         return false;
-    if (record->queue != WEIR_NO_QUEUE && (record->queue >= items->queue_count || (record->push_ticks && record->push_ticks > record->ticks[0])))
+    if (record->queue != WEIR_NO_QUEUE &&
+        (record->queue >= items->queue_count || (record->push_ticks && record->push_ticks > record->ticks[0])))
         return false;
     for (uint32_t i = 0; i < stages; i++)
         if (record->ticks[i] > record->ticks[i + 1])
@@ -99,7 +100,8 @@ static void add_wait(struct weir_items *items, uint32_t slot, const struct weir_
         queue->depth_bytes_max = record->depth_bytes;
 }
 
-static void add_stage(struct weir_items *items, uint32_t instance, const struct weir_contract_record *record, uint64_t from, uint64_t to)
+static void add_stage(struct weir_items *items, uint32_t instance, const struct weir_contract_record *record, uint64_t from,
+                      uint64_t to)
 {
     struct weir_items_stage *stage = &items->stages[instance];
     bool is_reply = stage->reply_queue != WEIR_NONE, is_sent = is_reply && record->queue == stage->reply_queue;
@@ -135,8 +137,8 @@ static void add_record(struct weir_items *items, uint32_t slot, const struct wei
     }
 }
 
-void weir_items_add(struct weir_items *items, uint32_t slot, uint32_t generation, uint64_t base, const struct weir_contract_record *records,
-                    uint32_t count)
+void weir_items_add(struct weir_items *items, uint32_t slot, uint32_t generation, uint64_t base,
+                    const struct weir_contract_record *records, uint32_t count)
 {
     if (slot >= WEIR_THREAD_SLOTS || count > WEIR_LOG_RECORDS || base > UINT64_MAX - count) {
         items->hostile++;

@@ -56,7 +56,7 @@ void weir_items_end(struct weir_items *items, uint32_t slot, uint64_t ticks);
 bool weir_items_gap(const struct weir_items *items, uint32_t slot, uint32_t generation, uint64_t base);
 
 /* Takes in `count` records of a log that starts at sequence number `base`. */
-void weir_items_add(struct weir_items *items, uint32_t slot, uint32_t generation, uint64_t base, const struct weir_contract_record *records,
-                    uint32_t count);
+void weir_items_add(struct weir_items *items, uint32_t slot, uint32_t generation, uint64_t base,
+                    const struct weir_contract_record *records, uint32_t count);
 
 #endif

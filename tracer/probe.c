@@ -24,7 +24,7 @@
 #include "base/clock.h"
 #include "base/histogram_bucket.h"
 #include "tracer/capabilities.h"
-#include "weir.skel.h"
+#include <weir.skel.h>
 
 #define ATTACH_UPROBE_MULTI 48 /* BPF_TRACE_UPROBE_MULTI: newer than Debian 12's header */
 #define BREAKPOINT 0xcc
@@ -42,8 +42,8 @@ struct link_attr {
     uint32_t count, multi_flags, pid, padding;
 };
 
-int weir_probe_link_points(int program, const char *path, const uint64_t *offsets, const uint64_t *semaphores, const uint64_t *cookies,
-                           uint32_t count, pid_t pid)
+int weir_probe_link_points(int program, const char *path, const uint64_t *offsets, const uint64_t *semaphores,
+                           const uint64_t *cookies, uint32_t count, pid_t pid)
 {
     struct link_attr attr = {
         .program = (uint32_t)program, .attach_type = ATTACH_UPROBE_MULTI, .path = (uintptr_t)path, .offsets = (uintptr_t)offsets,
@@ -119,8 +119,12 @@ static void *map_memory(struct bpf_map *map, size_t *size)
 int weir_probe_open(struct weir_probe *probe, const struct weir_target *target, const struct weir_probe_options *options,
                     const struct weir_probe_sink *sink, struct weir_error *error)
 {
-    *probe = (struct weir_probe){ .listen_link = -1, .ask_link = -1, .exact = options->exact, .tag_count = target->contract.tag_count,
-                                  .queue_count = target->contract.queue_count, .sink = *sink };
+    *probe = (struct weir_probe){ .listen_link = -1,
+                                  .ask_link = -1,
+                                  .exact = options->exact,
+                                  .tag_count = target->contract.tag_count,
+                                  .queue_count = target->contract.queue_count,
+                                  .sink = *sink };
     probe->sampler.period_ns = options->period_ns;
     int rc = weir_capabilities_check(error);
     if (rc)
@@ -131,7 +135,8 @@ int weir_probe_open(struct weir_probe *probe, const struct weir_target *target, 
         rc = load(probe, target, options->period_ns, false);
     libbpf_set_print(printer);
     if (rc) {
-        rc = weir_error_set(error, WEIR_EXIT_CANNOT, -rc, "the kernel refuses weir's probes (%s); `weir doctor` says what is missing", strerror(-rc));
+        rc = weir_error_set(error, WEIR_EXIT_CANNOT, -rc,
+                            "the kernel refuses weir's probes (%s); `weir doctor` says what is missing", strerror(-rc));
         goto out;
     }
     probe->threads = map_memory(probe->bpf->maps.threads, &probe->threads_size);
@@ -192,17 +197,19 @@ static uint32_t collect(const struct weir_target *target, const char *name, uint
     return points->count - before;
 }
 
-static int link_points(struct weir_probe *probe, const struct weir_target *target, const struct points *points, int *link, struct weir_error *error)
+static int link_points(struct weir_probe *probe, const struct weir_target *target, const struct points *points, int *link,
+                       struct weir_error *error)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", target->process.exe_fd);
-    int fd = weir_probe_link_points(bpf_program__fd(probe->bpf->progs.on_point), path, points->offsets, points->semaphores, points->cookies,
-                                    points->count, target->process.pid);
+    int fd = weir_probe_link_points(bpf_program__fd(probe->bpf->progs.on_point), path, points->offsets, points->semaphores,
+                                    points->cookies, points->count, target->process.pid);
     if (fd == -ESRCH)
         return weir_error_set(error, WEIR_EXIT_CANNOT, ESRCH, "process %d has exited", (int)target->process.pid);
     if (fd < 0)
-        return weir_error_set(error, WEIR_EXIT_CANNOT, -fd, "can't attach to the trace points of process %d (%s): %s", (int)target->process.pid,
-                              target->process.name, fd == -524 ? "the instruction there is not probeable" : strerror(-fd));
+        return weir_error_set(error, WEIR_EXIT_CANNOT, -fd, "can't attach to the trace points of process %d (%s): %s",
+                              (int)target->process.pid, target->process.name,
+                              fd == -524 ? "the instruction there is not probeable" : strerror(-fd));
     *link = fd;
     return 0;
 }
@@ -214,12 +221,15 @@ static void verify_armed(struct weir_probe *probe, const struct weir_target *tar
         const struct weir_elf_point *point = &target->points[i];
         uint8_t byte = 0;
         uint16_t semaphore = 0;
-        if (strcmp(point->name, name) != 0 || weir_process_read(&target->process, point->address + target->bias, &byte, sizeof byte) != 0)
+        if (strcmp(point->name, name) != 0 ||
+            weir_process_read(&target->process, point->address + target->bias, &byte, sizeof byte) != 0)
             continue;
         if (byte != BREAKPOINT)
-            snprintf(probe->warning, sizeof probe->warning, "trace point %s is not armed: no breakpoint at %#llx", name, (unsigned long long)(point->address + target->bias));
-        else if (point->semaphore_address &&
-                 (weir_process_read(&target->process, point->semaphore_address + target->bias, &semaphore, sizeof semaphore) != 0 || semaphore == 0))
+            snprintf(probe->warning, sizeof probe->warning, "trace point %s is not armed: no breakpoint at %#llx", name,
+                     (unsigned long long)(point->address + target->bias));
+        else if (point->semaphore_address && (weir_process_read(&target->process, point->semaphore_address + target->bias,
+                                                                &semaphore, sizeof semaphore) != 0 ||
+                                              semaphore == 0))
             snprintf(probe->warning, sizeof probe->warning, "trace point %s is not armed: its semaphore did not rise", name);
     }
 }
@@ -244,13 +254,16 @@ int weir_probe_attach(struct weir_probe *probe, const struct weir_target *target
     if (probe->exact)
         on = collect(target, "trace_exact", WEIR_POINT_ASK, &ask) ? on : 0;
     if (!flushes || !on)
-        return weir_error_set(error, WEIR_EXIT_CANNOT, ENOENT, "the executable of process %d lacks the trace points of weir (items_flush, trace_on, trace_exact)",
+        return weir_error_set(error, WEIR_EXIT_CANNOT, ENOENT,
+                              "the executable of process %d lacks the trace points of weir (items_flush, trace_on, trace_exact)",
                               (int)target->process.pid);
     int rc = attach_scheduler(probe, error);
     if (!rc)
         rc = bpf_program__autoload(bpf->progs.start_samplers)
-                 ? weir_sampler_start_timers(&probe->sampler, bpf_program__fd(bpf->progs.start_samplers), probe->sampler.period_ns, error)
-                 : weir_sampler_start_events(&probe->sampler, bpf_program__fd(bpf->progs.on_perf), probe->sampler.period_ns, error);
+                 ? weir_sampler_start_timers(&probe->sampler, bpf_program__fd(bpf->progs.start_samplers),
+                                             probe->sampler.period_ns, error)
+                 : weir_sampler_start_events(&probe->sampler, bpf_program__fd(bpf->progs.on_perf), probe->sampler.period_ns,
+                                             error);
     if (!rc)
         rc = link_points(probe, target, &listen, &probe->listen_link, error);
     if (!rc)
@@ -260,7 +273,8 @@ int weir_probe_attach(struct weir_probe *probe, const struct weir_target *target
         return rc;
     }
     if (probe->sampler.cpus_left_out)
-        snprintf(probe->warning, sizeof probe->warning, "%u CPUs are not sampled: this process may not run there", probe->sampler.cpus_left_out);
+        snprintf(probe->warning, sizeof probe->warning, "%u CPUs are not sampled: this process may not run there",
+                 probe->sampler.cpus_left_out);
     verify_armed(probe, target, "items_flush");
     verify_armed(probe, target, "thread_start");
     verify_armed(probe, target, "trace_on");
@@ -315,7 +329,8 @@ void weir_probe_drain(struct weir_probe *probe)
     double part = (double)probe->drained_bytes / (probe->exact ? RING_EXACT : RING_LIGHT);
     uint64_t now_ns = weir_clock_ns(), gap_ns = now_ns - probe->drained_ns;
     probe->drained_ns = now_ns;
-    probe->drain_gap_ns = part > 0 && (double)gap_ns / part / 4 < GAP_MOST_NS ? (uint64_t)((double)gap_ns / part / 4) : GAP_MOST_NS;
+    probe->drain_gap_ns =
+        part > 0 && (double)gap_ns / part / 4 < GAP_MOST_NS ? (uint64_t)((double)gap_ns / part / 4) : GAP_MOST_NS;
     if (probe->drain_gap_ns < GAP_LEAST_NS)
         probe->drain_gap_ns = GAP_LEAST_NS;
 }

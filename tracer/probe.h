@@ -53,7 +53,8 @@ int weir_probe_open(struct weir_probe *probe, const struct weir_target *target, 
                     const struct weir_probe_sink *sink, struct weir_error *error);
 /* Says which slot a thread has; before the attach also what it does just now. */
 void weir_probe_place_thread(struct weir_probe *probe, pid_t tid, uint32_t slot);
-void weir_probe_guess_thread(struct weir_probe *probe, uint32_t slot, bool runnable, uint32_t tag, uint32_t wait, uint64_t now_ns);
+void weir_probe_guess_thread(struct weir_probe *probe, uint32_t slot, bool runnable, uint32_t tag, uint32_t wait,
+                             uint64_t now_ns);
 /* Call after a round of weir_probe_place_thread(): every thread looks itself up again. */
 void weir_probe_places_changed(struct weir_probe *probe);
 
@@ -77,7 +78,7 @@ const uint64_t *weir_probe_wakeups(const struct weir_probe *probe, uint32_t queu
 struct weir_probe_counts weir_probe_counts(const struct weir_probe *probe);
 
 /* BPF_LINK_CREATE with an uprobe multi link, which Debian 12's libbpf can't ask for. Returns a descriptor or -errno. */
-int weir_probe_link_points(int program, const char *path, const uint64_t *offsets, const uint64_t *semaphores, const uint64_t *cookies,
-                           uint32_t count, pid_t pid);
+int weir_probe_link_points(int program, const char *path, const uint64_t *offsets, const uint64_t *semaphores,
+                           const uint64_t *cookies, uint32_t count, pid_t pid);
 
 #endif

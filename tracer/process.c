@@ -113,7 +113,8 @@ static int find_by_name(const char *target, pid_t *pid, struct weir_error *error
     closedir(proc);
     int rc = 0;
     if (matches == 0)
-        rc = weir_error_set(error, WEIR_EXIT_USAGE, ESRCH, "no process %s '%s'; give a PID, a process name or the path of an executable",
+        rc = weir_error_set(error, WEIR_EXIT_USAGE, ESRCH,
+                            "no process %s '%s'; give a PID, a process name or the path of an executable",
                             is_path ? "runs" : "is called", target);
     else if (matches > 1)
         rc = weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "%u processes match '%s': %s%s; give one PID", matches, target,
@@ -148,8 +149,10 @@ static int refuse(struct weir_error *error, pid_t pid, const char *what, int cod
     if (code == EACCES || code == EPERM)
         return weir_capabilities_refused(what, (int)pid, error);
     if (code == ENOENT)
-        return weir_error_set(error, WEIR_EXIT_CANNOT, code, "process %d has no executable (a kernel thread, or it has just exited)", (int)pid);
-    return weir_error_set(error, code == ESRCH ? WEIR_EXIT_USAGE : WEIR_EXIT_CANNOT, code, "can't read %s of process %d: %s", what, (int)pid, strerror(code));
+        return weir_error_set(error, WEIR_EXIT_CANNOT, code,
+                              "process %d has no executable (a kernel thread, or it has just exited)", (int)pid);
+    return weir_error_set(error, code == ESRCH ? WEIR_EXIT_USAGE : WEIR_EXIT_CANNOT, code, "can't read %s of process %d: %s",
+                          what, (int)pid, strerror(code));
 }
 
 int weir_process_open(struct weir_process *process, pid_t pid, struct weir_error *error)
@@ -160,7 +163,8 @@ int weir_process_open(struct weir_process *process, pid_t pid, struct weir_error
     *process = (struct weir_process){ .pid = pid, .pidfd = -1, .exe_fd = -1, .mem_fd = -1 };
     process->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (process->pidfd < 0) {
-        rc = weir_error_set(error, errno == ESRCH ? WEIR_EXIT_USAGE : WEIR_EXIT_CANNOT, errno, "can't hold on to process %d: %s", (int)pid, strerror(errno));
+        rc = weir_error_set(error, errno == ESRCH ? WEIR_EXIT_USAGE : WEIR_EXIT_CANNOT, errno, "can't hold on to process %d: %s",
+                            (int)pid, strerror(errno));
         goto out;
     }
     if (!exe_of(pid, process->exe, sizeof process->exe)) {
@@ -173,7 +177,8 @@ int weir_process_open(struct weir_process *process, pid_t pid, struct weir_error
         rc = refuse(error, pid, "the executable", errno);
         goto out;
     }
-    process->replaced = cut_deleted(process->exe) || (stat(process->exe, &there) == 0 && (there.st_ino != opened.st_ino || there.st_dev != opened.st_dev));
+    process->replaced = cut_deleted(process->exe) ||
+                        (stat(process->exe, &there) == 0 && (there.st_ino != opened.st_ino || there.st_dev != opened.st_dev));
     snprintf(process->name, sizeof process->name, "%.63s", last_part(process->exe));
     snprintf(path, sizeof path, "/proc/%d/mem", (int)pid);
     process->mem_fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -273,8 +278,8 @@ uint64_t weir_process_cpu_ns(const struct weir_process *process)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-void weir_process_threads(const struct weir_process *process, void (*each)(void *context, pid_t tid, pid_t inner_tid, bool runnable),
-                          void *context)
+void weir_process_threads(const struct weir_process *process,
+                          void (*each)(void *context, pid_t tid, pid_t inner_tid, bool runnable), void *context)
 {
     char path[128], status[4096];
     snprintf(path, sizeof path, "/proc/%d/task", (int)process->pid);

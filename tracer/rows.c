@@ -52,7 +52,8 @@ static void add_stage(struct weir_rows *rows, struct weir_profile *profile, uint
     profile->rows[row].stage = index;
     profile->rows[row].pool = stage->pool;
     for (uint32_t i = 0; i < part_count; i++) {
-        uint32_t part = add(profile, weir_arena_printf(&profile->arena, "%s.%s", stage->full_name, weir_part_name(parts[i])), row);
+        uint32_t part =
+            add(profile, weir_arena_printf(&profile->arena, "%s.%s", stage->full_name, weir_part_name(parts[i])), row);
         profile->rows[part].stage = index;
         profile->rows[part].part = parts[i];
         profile->rows[part].pool = part_pool(topology, stage, parts[i]);
@@ -95,7 +96,9 @@ int weir_rows_build(struct weir_rows *rows, struct weir_profile *profile)
     add(profile, "(tracing)", WEIR_NONE);
     add(profile, "(outside)", WEIR_NONE);
     for (uint32_t i = 0; i < rows->tag_count; i++)
-        rows->tags[i] = (struct weir_rows_tag){ i >> WEIR_TAG_PART_BITS == WEIR_INSTANCE_TRACING ? WEIR_ROW_TRACING : WEIR_ROW_RUNTIME, WEIR_NONE, WEIR_NONE };
+        rows->tags[i] =
+            (struct weir_rows_tag){ i >> WEIR_TAG_PART_BITS == WEIR_INSTANCE_TRACING ? WEIR_ROW_TRACING : WEIR_ROW_RUNTIME,
+                                    WEIR_NONE, WEIR_NONE };
     for (uint32_t i = 0; i < topology->stage_count; i++)
         add_stage(rows, profile, i);
     rows->row_count = profile->row_count;

@@ -87,7 +87,9 @@ int weir_sampler_start_events(struct weir_sampler *sampler, int perf_program, ui
     sampler->events = malloc((size_t)sampler->event_count * sizeof *sampler->events);
     int last = ENODEV;
     for (int cpu = 0; sampler->events && cpu < sampler->event_count; cpu++) {
-        struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE, .size = sizeof attr, .config = PERF_COUNT_SW_CPU_CLOCK, .sample_period = draw(sampler) };
+        struct perf_event_attr attr = {
+            .type = PERF_TYPE_SOFTWARE, .size = sizeof attr, .config = PERF_COUNT_SW_CPU_CLOCK, .sample_period = draw(sampler)
+        };
         int fd = cpu_is_online(cpu) ? (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC) : -1;
         if (fd >= 0 && (ioctl(fd, PERF_EVENT_IOC_SET_BPF, perf_program) != 0 || ioctl(fd, PERF_EVENT_IOC_ENABLE, 0) != 0)) {
             last = errno;

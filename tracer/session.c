@@ -103,7 +103,8 @@ static int place_threads(struct session *session, bool guess)
     int rc = weir_target_read_threads(&session->target, session->slots);
     bool changed = false;
     for (uint32_t i = 0; !rc && i < WEIR_THREAD_SLOTS; i++)
-        changed |= session->slots[i].tid != session->placed[i].tid || session->slots[i].generation != session->placed[i].generation;
+        changed |=
+            session->slots[i].tid != session->placed[i].tid || session->slots[i].generation != session->placed[i].generation;
     if (rc || !changed)
         return rc;
     struct thread_ids *ids = calloc(1, sizeof *ids);
@@ -183,7 +184,8 @@ static int open_all(struct session *session, struct weir_error *error)
     rc = weir_window_init(&session->window, session->profile);
     if (rc)
         return weir_error_set(error, WEIR_EXIT_CANNOT, -rc, "out of memory");
-    session->symbols = weir_symbols_open(session->target.process.pid, session->target.process.exe_fd, session->target.process.exe);
+    session->symbols =
+        weir_symbols_open(session->target.process.pid, session->target.process.exe_fd, session->target.process.exe);
     const struct weir_probe_options wanted = { .exact = options->mode == WEIR_MODE_EXACT, .perf_events = options->perf_events,
                                                .period_ns = options->period_ns ? options->period_ns : WEIR_SESSION_PERIOD_NS };
     rc = weir_probe_open(&session->probe, &session->target, &wanted, &sink, error);
@@ -191,7 +193,8 @@ static int open_all(struct session *session, struct weir_error *error)
         return rc;
     rc = place_threads(session, true);
     if (rc)
-        return weir_error_set(error, WEIR_EXIT_CANNOT, -rc, "can't read the threads of process %d: %s", (int)session->target.process.pid, strerror(-rc));
+        return weir_error_set(error, WEIR_EXIT_CANNOT, -rc, "can't read the threads of process %d: %s",
+                              (int)session->target.process.pid, strerror(-rc));
     return weir_probe_attach(&session->probe, &session->target, error);
 }
 
@@ -199,7 +202,9 @@ static void tell(struct session *session, const struct weir_profile_way_count *w
 {
     const struct weir_snapshot *begin = &session->window.begin;
     const struct weir_process *process = &session->target.process;
-    struct weir_session_progress progress = { .pid = (int)process->pid, .name = process->name, .topology = session->profile->topology.name,
+    struct weir_session_progress progress = { .pid = (int)process->pid,
+                                              .name = process->name,
+                                              .topology = session->profile->topology.name,
                                               .replaced = process->replaced };
     if (!session->options->progress)
         return;
@@ -213,7 +218,8 @@ static void tell(struct session *session, const struct weir_profile_way_count *w
         uint64_t cpu_ns = weir_process_cpu_ns(process);
         progress.items_per_s = items * 1e9 / (double)progress.elapsed_ns;
         progress.events_per_s = events * 1e9 / (double)progress.elapsed_ns;
-        progress.cpu_share = cpu_ns > begin->process_cpu_ns ? (double)(cpu_ns - begin->process_cpu_ns) / (double)progress.elapsed_ns : 0;
+        progress.cpu_share =
+            cpu_ns > begin->process_cpu_ns ? (double)(cpu_ns - begin->process_cpu_ns) / (double)progress.elapsed_ns : 0;
     }
     session->options->progress(session->options->context, &progress);
 }
@@ -226,10 +232,13 @@ static int begin(struct session *session, struct weir_error *error)
     nanosleep(&settle, NULL);
     weir_probe_drain(&session->probe);
     int rc = place_threads(session, false);
-    for (int tries = 0; !rc && tries < 10 && (rc = weir_snapshot_take(&window->begin, &session->target, &session->probe, session->slots)) == -EAGAIN; tries++)
+    for (int tries = 0; !rc && tries < 10 &&
+                        (rc = weir_snapshot_take(&window->begin, &session->target, &session->probe, session->slots)) == -EAGAIN;
+         tries++)
         rc = tries < 9 ? 0 : rc;
     if (rc)
-        return weir_error_set(error, WEIR_EXIT_CANNOT, -rc, "can't read the counters of process %d: %s", (int)session->target.process.pid, strerror(-rc));
+        return weir_error_set(error, WEIR_EXIT_CANNOT, -rc, "can't read the counters of process %d: %s",
+                              (int)session->target.process.pid, strerror(-rc));
     window->ns_per_tick = window->items.ns_per_tick = weir_clock_ns_per_tick(window->pair, weir_clock_pair());
     weir_window_begin(window);
     clock_gettime(CLOCK_REALTIME, &wall);

@@ -64,8 +64,8 @@ void weir_snapshot_extrapolate(struct weir_snapshot_thread *thread, const struct
         thread->on_cpu_ns = on_cpu_ns;
 }
 
-static int read_cells(struct weir_snapshot *snapshot, const struct weir_target *target, const struct weir_probe *probe, uint32_t slot,
-                      struct weir_contract_cell *spare)
+static int read_cells(struct weir_snapshot *snapshot, const struct weir_target *target, const struct weir_probe *probe,
+                      uint32_t slot, struct weir_contract_cell *spare)
 {
     struct weir_snapshot_thread *thread = &snapshot->threads[slot];
     const uint64_t *off_tags = weir_probe_off_tags(probe, slot);

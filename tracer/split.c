@@ -14,15 +14,17 @@ bool weir_split_by_samples(double on_cpu_ns, const uint64_t *samples, uint32_t t
     return true;
 }
 
-static double at_tag(double ns_per_tick, const struct weir_contract_cell *begin, const struct weir_contract_cell *end, uint64_t off_begin, uint64_t off_end)
+static double at_tag(double ns_per_tick, const struct weir_contract_cell *begin, const struct weir_contract_cell *end,
+                     uint64_t off_begin, uint64_t off_end)
 {
     double there = end->ticks > begin->ticks ? (double)(end->ticks - begin->ticks) * ns_per_tick : 0;
     double off = off_end > off_begin ? (double)(off_end - off_begin) : 0;
     return there > off ? there - off : 0;
 }
 
-double weir_split_by_ticks(double on_cpu_ns, double ns_per_tick, const struct weir_contract_cell *begin, const struct weir_contract_cell *end,
-                           const uint64_t *off_begin, const uint64_t *off_end, uint32_t tag_count, double *cpu_ns)
+double weir_split_by_ticks(double on_cpu_ns, double ns_per_tick, const struct weir_contract_cell *begin,
+                           const struct weir_contract_cell *end, const uint64_t *off_begin, const uint64_t *off_end,
+                           uint32_t tag_count, double *cpu_ns)
 {
     double all = 0;
     for (uint32_t i = 0; i < tag_count; i++)

@@ -20,8 +20,9 @@ bool weir_split_by_samples(double on_cpu_ns, const uint64_t *samples, uint32_t t
 
 /* By tick counters: time at a tag minus what the thread was off a CPU there, scaled to the thread's CPU time. Returns by how
  * much the two disagreed, as a share of `on_cpu_ns`; negative, and nothing written, when the counters say nothing. */
-double weir_split_by_ticks(double on_cpu_ns, double ns_per_tick, const struct weir_contract_cell *begin, const struct weir_contract_cell *end,
-                           const uint64_t *off_begin, const uint64_t *off_end, uint32_t tag_count, double *cpu_ns);
+double weir_split_by_ticks(double on_cpu_ns, double ns_per_tick, const struct weir_contract_cell *begin,
+                           const struct weir_contract_cell *end, const uint64_t *off_begin, const uint64_t *off_end,
+                           uint32_t tag_count, double *cpu_ns);
 
 /* One row of a share table, as its strata (threads) show it: 95 % interval of the realised share. Agresti and Coull's rule, two
  * successes and two failures added, spread over the strata by their weight. */

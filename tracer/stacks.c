@@ -13,7 +13,8 @@ static uint64_t hash(uint32_t row, const uint64_t *frames, uint32_t frame_count)
     return h;
 }
 
-static struct weir_stacks_entry *find(const struct weir_stacks *stacks, uint32_t row, const uint64_t *frames, uint32_t frame_count)
+static struct weir_stacks_entry *find(const struct weir_stacks *stacks, uint32_t row, const uint64_t *frames,
+                                      uint32_t frame_count)
 {
     uint32_t at = (uint32_t)hash(row, frames, frame_count) & (stacks->capacity - 1);
     for (;; at = (at + 1) & (stacks->capacity - 1)) {
@@ -26,7 +27,9 @@ static struct weir_stacks_entry *find(const struct weir_stacks *stacks, uint32_t
 
 static void grow(struct weir_stacks *stacks)
 {
-    struct weir_stacks larger = { .capacity = stacks->capacity ? stacks->capacity * 2 : FIRST_CAPACITY, .used = stacks->used, .dropped = stacks->dropped };
+    struct weir_stacks larger = { .capacity = stacks->capacity ? stacks->capacity * 2 : FIRST_CAPACITY,
+                                  .used = stacks->used,
+                                  .dropped = stacks->dropped };
     larger.entries = calloc(larger.capacity, sizeof *larger.entries);
     if (!larger.entries)
         return;
@@ -47,7 +50,8 @@ void weir_stacks_add(struct weir_stacks *stacks, uint32_t row, const uint64_t *f
         return;
     if (stacks->used * 4 >= stacks->capacity * 3 && stacks->used < WEIR_STACKS_MOST)
         grow(stacks);
-    struct weir_stacks_entry *entry = stacks->capacity && stacks->used < stacks->capacity ? find(stacks, row, frames, frame_count) : NULL;
+    struct weir_stacks_entry *entry =
+        stacks->capacity && stacks->used < stacks->capacity ? find(stacks, row, frames, frame_count) : NULL;
     if (!entry || (entry->samples == 0 && stacks->used >= WEIR_STACKS_MOST)) {
         stacks->dropped++;
         return;

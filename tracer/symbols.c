@@ -50,7 +50,8 @@ struct weir_symbols *weir_symbols_open(pid_t pid, int exe_fd, const char *exe)
     symbols->exe_fd = exe_fd;
     symbols->exe = strdup(exe);
     symbols->dwfl = dwfl_begin(&callbacks);
-    if (symbols->exe && symbols->dwfl && dwfl_linux_proc_report(symbols->dwfl, pid) == 0 && dwfl_report_end(symbols->dwfl, NULL, NULL) == 0)
+    if (symbols->exe && symbols->dwfl && dwfl_linux_proc_report(symbols->dwfl, pid) == 0 &&
+        dwfl_report_end(symbols->dwfl, NULL, NULL) == 0)
         return symbols;
     weir_symbols_close(symbols);
     return NULL;

@@ -24,31 +24,37 @@ static bool room_at(uint64_t address, uint64_t size)
 int weir_target_check_contract(const struct weir_contract *contract, struct weir_error *error)
 {
     if (contract->magic != WEIR_CONTRACT_MAGIC)
-        return weir_error_set(error, WEIR_EXIT_CANNOT, EPROTO, "the server's weir_contract is not one (its magic number is wrong)");
-    if (contract->major != WEIR_CONTRACT_MAJOR)
         return weir_error_set(error, WEIR_EXIT_CANNOT, EPROTO,
-                              "the server speaks version %u of the contract and this weir speaks version %u; use the weir that built it",
-                              contract->major, WEIR_CONTRACT_MAJOR);
+                              "the server's weir_contract is not one (its magic number is wrong)");
+    if (contract->major != WEIR_CONTRACT_MAJOR)
+        return weir_error_set(
+            error, WEIR_EXIT_CANNOT, EPROTO,
+            "the server speaks version %u of the contract and this weir speaks version %u; use the weir that built it",
+            contract->major, WEIR_CONTRACT_MAJOR);
     if (contract->size < sizeof *contract || contract->topology_bytes == 0 || contract->topology_bytes > TOPOLOGY_MOST ||
-        contract->tag_count == 0 || contract->tag_count > UINT32_MAX / WEIR_THREAD_SLOTS || contract->shards == 0 || contract->shards > SHARDS_MOST ||
-        contract->queue_count > UINT16_MAX || contract->way_count > UINT16_MAX)
+        contract->tag_count == 0 || contract->tag_count > UINT32_MAX / WEIR_THREAD_SLOTS || contract->shards == 0 ||
+        contract->shards > SHARDS_MOST || contract->queue_count > UINT16_MAX || contract->way_count > UINT16_MAX)
         return weir_error_set(error, WEIR_EXIT_CANNOT, EPROTO, "the server's weir_contract has sizes that can't be");
     uint64_t tags = contract->tag_count;
     if (!contract->topology || contract->topology + contract->topology_bytes < contract->topology ||
         !room_at(contract->threads, WEIR_THREAD_SLOTS * sizeof(struct weir_contract_thread)) ||
         !room_at(contract->cells, WEIR_THREAD_SLOTS * tags * sizeof(struct weir_contract_cell)) ||
         !room_at(contract->logs, WEIR_THREAD_SLOTS * sizeof(struct weir_contract_log)) ||
-        (contract->queue_count && !room_at(contract->queues, (uint64_t)contract->queue_count * contract->shards * sizeof(struct weir_contract_queue))) ||
-        (contract->way_count && !room_at(contract->ways, (uint64_t)contract->way_count * contract->shards * sizeof(struct weir_contract_way))))
+        (contract->queue_count &&
+         !room_at(contract->queues, (uint64_t)contract->queue_count * contract->shards * sizeof(struct weir_contract_queue))) ||
+        (contract->way_count &&
+         !room_at(contract->ways, (uint64_t)contract->way_count * contract->shards * sizeof(struct weir_contract_way))))
         return weir_error_set(error, WEIR_EXIT_CANNOT, EPROTO, "the server's weir_contract has addresses that can't be");
     return 0;
 }
 
-int weir_target_check_topology(const struct weir_contract *contract, const struct weir_topology *topology, struct weir_error *error)
+int weir_target_check_topology(const struct weir_contract *contract, const struct weir_topology *topology,
+                               struct weir_error *error)
 {
     if (contract->tag_count != weir_topology_tag_count(topology) || contract->queue_count != topology->queue_count ||
         contract->way_count != topology->way_count)
-        return weir_error_set(error, WEIR_EXIT_CANNOT, EPROTO, "the server's weir_contract does not fit the pipelines that it carries");
+        return weir_error_set(error, WEIR_EXIT_CANNOT, EPROTO,
+                              "the server's weir_contract does not fit the pipelines that it carries");
     return 0;
 }
 
@@ -57,13 +63,15 @@ static int find_contract(struct weir_target *target, struct weir_elf *elf, struc
     struct weir_process *process = &target->process;
     uint64_t address, offset, base, start;
     if (!weir_elf_symbol(elf, WEIR_CONTRACT_SYMBOL, sizeof target->contract, &address))
-        return weir_error_set(error, WEIR_EXIT_CANNOT, ENOENT, "process %d (%s) is not a server that weir built: it exports no %s",
-                              (int)process->pid, process->name, WEIR_CONTRACT_SYMBOL);
+        return weir_error_set(error, WEIR_EXIT_CANNOT, ENOENT,
+                              "process %d (%s) is not a server that weir built: it exports no %s", (int)process->pid,
+                              process->name, WEIR_CONTRACT_SYMBOL);
     target->bias = 0;
     if (weir_elf_is_shared(elf)) {
         weir_elf_base(elf, &offset, &base);
         if (!weir_process_mapping(process, offset, &start))
-            return weir_error_set(error, WEIR_EXIT_CANNOT, ENOENT, "can't find where the executable of process %d is mapped", (int)process->pid);
+            return weir_error_set(error, WEIR_EXIT_CANNOT, ENOENT, "can't find where the executable of process %d is mapped",
+                                  (int)process->pid);
         target->bias = start - base;
     }
     target->contract_address = address + target->bias;
@@ -71,7 +79,8 @@ static int find_contract(struct weir_target *target, struct weir_elf *elf, struc
     if (rc == -EPERM || rc == -EACCES)
         return weir_capabilities_refused("the memory", (int)process->pid, error);
     if (rc)
-        return weir_error_set(error, WEIR_EXIT_CANNOT, -rc, "can't read the contract of process %d: %s", (int)process->pid, strerror(-rc));
+        return weir_error_set(error, WEIR_EXIT_CANNOT, -rc, "can't read the contract of process %d: %s", (int)process->pid,
+                              strerror(-rc));
     return weir_target_check_contract(&target->contract, error);
 }
 
@@ -83,11 +92,13 @@ static int read_topology(struct weir_target *target, struct weir_error *error)
         return weir_error_set(error, WEIR_EXIT_CANNOT, ENOMEM, "out of memory while reading the server's pipelines");
     int rc = weir_process_read(&target->process, contract->topology, data, contract->topology_bytes);
     if (rc)
-        return weir_error_set(error, WEIR_EXIT_CANNOT, -rc, "can't read the pipelines of process %d: %s", (int)target->process.pid, strerror(-rc));
+        return weir_error_set(error, WEIR_EXIT_CANNOT, -rc, "can't read the pipelines of process %d: %s",
+                              (int)target->process.pid, strerror(-rc));
     target->topology_data = data;
     struct weir_error inner = WEIR_ERROR_INIT;
     if ((rc = weir_topology_read(&target->topology, &target->arena, data, contract->topology_bytes, &inner)))
-        return weir_error_set(error, WEIR_EXIT_CANNOT, -rc, "the pipelines that process %d carries can't be read: %s", (int)target->process.pid, inner.text);
+        return weir_error_set(error, WEIR_EXIT_CANNOT, -rc, "the pipelines that process %d carries can't be read: %s",
+                              (int)target->process.pid, inner.text);
     return weir_target_check_topology(contract, &target->topology, error);
 }
 
@@ -136,7 +147,8 @@ int weir_target_read_cells(const struct weir_target *target, uint32_t slot, stru
 
 int weir_target_read_overflow(const struct weir_target *target, uint32_t *threads)
 {
-    return weir_process_read(&target->process, target->contract_address + offsetof(struct weir_contract, thread_overflow), threads, sizeof *threads);
+    return weir_process_read(&target->process, target->contract_address + offsetof(struct weir_contract, thread_overflow),
+                             threads, sizeof *threads);
 }
 
 union block {
@@ -144,7 +156,8 @@ union block {
     struct weir_contract_queue queue;
     struct weir_contract_way way;
 };
-_Static_assert(sizeof(struct weir_contract_queue) == sizeof(union block) && sizeof(struct weir_contract_way) == sizeof(union block),
+_Static_assert(sizeof(struct weir_contract_queue) == sizeof(union block) &&
+                   sizeof(struct weir_contract_way) == sizeof(union block),
                "both kinds of block have one size");
 
 /* Reads `count` (at most BLOCKS_AT_ONCE) consecutive blocks, each of them whole. */

@@ -37,7 +37,8 @@ void weir_target_close(struct weir_target *target);
 
 /* Checks what a contract says about itself against the topology it carries. */
 int weir_target_check_contract(const struct weir_contract *contract, struct weir_error *error);
-int weir_target_check_topology(const struct weir_contract *contract, const struct weir_topology *topology, struct weir_error *error);
+int weir_target_check_topology(const struct weir_contract *contract, const struct weir_topology *topology,
+                               struct weir_error *error);
 
 /* All thread slots. */
 int weir_target_read_threads(const struct weir_target *target, struct weir_contract_thread threads[WEIR_THREAD_SLOTS]);

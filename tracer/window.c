@@ -110,11 +110,13 @@ void weir_window_sample(struct weir_window *window, const struct weir_probe_samp
         return;
     bool outside = sample->slot == WEIR_THREAD_SLOTS;
     uint32_t tag = !outside && sample->tag < window->tag_count ? sample->tag : 0;
-    if (!room(&window->slice_samples[sample->slot], window->tag_count) || !room(&window->samples[sample->slot], window->tag_count))
+    if (!room(&window->slice_samples[sample->slot], window->tag_count) ||
+        !room(&window->samples[sample->slot], window->tag_count))
         return;
     window->slice_samples[sample->slot][tag]++;
     uint32_t frames = sample->frame_count <= WEIR_PROBE_FRAMES ? sample->frame_count : 0;
-    weir_stacks_add(&window->stacks, outside ? WEIR_ROW_OUTSIDE : weir_rows_leaf(&window->rows, tag), (const uint64_t *)sample->frames, frames);
+    weir_stacks_add(&window->stacks, outside ? WEIR_ROW_OUTSIDE : weir_rows_leaf(&window->rows, tag),
+                    (const uint64_t *)sample->frames, frames);
 }
 
 /* One thread's part in the slice: its CPU time by what the slice shows, or else by what the window has shown so far. */
@@ -123,8 +125,10 @@ static void slice_thread(struct weir_window *window, uint32_t slot, struct weir_
     const struct weir_snapshot_thread *before = &window->last.threads[slot], *after = &window->now.threads[slot];
     double on_cpu_ns = after->on_cpu_ns > before->on_cpu_ns ? (double)(after->on_cpu_ns - before->on_cpu_ns) : 0;
     memset(cpu_ns, 0, window->tag_count * sizeof *cpu_ns);
-    bool done = window->profile->mode == WEIR_MODE_EXACT && after->off_tags && before->off_tags && before->cells && after->cells &&
-                weir_split_by_ticks(on_cpu_ns, window->ns_per_tick, before->cells, after->cells, before->off_tags, after->off_tags, window->tag_count, cpu_ns) >= 0;
+    bool done = window->profile->mode == WEIR_MODE_EXACT && after->off_tags && before->off_tags && before->cells &&
+                after->cells &&
+                weir_split_by_ticks(on_cpu_ns, window->ns_per_tick, before->cells, after->cells, before->off_tags,
+                                    after->off_tags, window->tag_count, cpu_ns) >= 0;
     if (!done && window->slice_samples[slot])
         done = weir_split_by_samples(on_cpu_ns, window->slice_samples[slot], window->tag_count, cpu_ns);
     if (!done && window->samples[slot])

@@ -51,7 +51,8 @@ int recording_wait(pid_t pid)
 pid_t recording_load(const struct harness_server *server, const char *options)
 {
     char command[512];
-    snprintf(command, sizeof command, "exec %s load tcp 127.0.0.1:%d %s --json >%s/load.json", harness_weir(), server->port, options, server->folder);
+    snprintf(command, sizeof command, "exec %s load tcp 127.0.0.1:%d %s --json >%s/load.json", harness_weir(), server->port,
+             options, server->folder);
     return spawn(command);
 }
 
@@ -65,7 +66,8 @@ struct weir_profile *recording_take(const struct harness_server *server, enum we
     return recording_take_with(server, &(struct weir_session_options){ .mode = mode }, duration_ms);
 }
 
-struct weir_profile *recording_take_with(const struct harness_server *server, const struct weir_session_options *more, unsigned duration_ms)
+struct weir_profile *recording_take_with(const struct harness_server *server, const struct weir_session_options *more,
+                                         unsigned duration_ms)
 {
     static const volatile sig_atomic_t never = 0;
     struct weir_error error = WEIR_ERROR_INIT;
@@ -87,8 +89,8 @@ struct weir_profile *recording_take_with(const struct harness_server *server, co
 pid_t recording_start(const struct harness_server *server, const char *name, const char *options)
 {
     char command[512];
-    snprintf(command, sizeof command, "exec %s record %d %s -o %s/%s 2>%s/%s.err", harness_weir(), (int)server->pid, options, server->folder, name,
-             server->folder, name);
+    snprintf(command, sizeof command, "exec %s record %d %s -o %s/%s 2>%s/%s.err", harness_weir(), (int)server->pid, options,
+             server->folder, name, server->folder, name);
     return spawn(command);
 }
 

@@ -30,7 +30,8 @@ void recording_load_wait(pid_t load);
 /* Records for `duration_ms`; the caller frees the profile. It must have no loss and no violation. */
 struct weir_profile *recording_take(const struct harness_server *server, enum weir_mode mode, unsigned duration_ms);
 struct weir_session_options;
-struct weir_profile *recording_take_with(const struct harness_server *server, const struct weir_session_options *more, unsigned duration_ms);
+struct weir_profile *recording_take_with(const struct harness_server *server, const struct weir_session_options *more,
+                                         unsigned duration_ms);
 /* Starts `weir record` as a process of its own, writing to server->folder/NAME. */
 pid_t recording_start(const struct harness_server *server, const char *name, const char *options);
 /* Waits for a process; returns its exit code, or 128 + N when signal N killed it. */

@@ -28,7 +28,9 @@ static int build(void **state)
         return -1;
     *bin = 0;
     const char *sanitizer = strstr(libraries, "san-") ? "-fsanitize=address,undefined" : "";
-    snprintf(command, sizeof command, "gcc -std=gnu11 -O1 -g -D_GNU_SOURCE -I. %s tests/system/hostile/server.c -rdynamic %s/lib/weir/libweir-base.a -lprotobuf-c -lm -o %s/server",
+    snprintf(command, sizeof command,
+             "gcc -std=gnu11 -O1 -g -D_GNU_SOURCE -I. %s tests/system/hostile/server.c -rdynamic %s/lib/weir/libweir-base.a "
+             "-lprotobuf-c -lm -o %s/server",
              sanitizer, libraries, folder);
     return system(command);
 }
@@ -57,7 +59,8 @@ static int record_and_hear(const char *lie, const char *options, char *text, siz
     }
     close(pipe_fds[1]);
     assert_true(read(pipe_fds[0], ready, sizeof ready - 1) > 0);
-    snprintf(command, sizeof command, "timeout 20 %s record %d %s -o %s/x.wprof >%s/said 2>&1", harness_weir(), (int)liar, options, folder, folder);
+    snprintf(command, sizeof command, "timeout 20 %s record %d %s -o %s/x.wprof >%s/said 2>&1", harness_weir(), (int)liar,
+             options, folder, folder);
     int status = system(command);
     ssize_t length = heard ? read(pipe_fds[0], heard, heard_size - 1) : 0;
     if (heard)

@@ -16,8 +16,10 @@
 #include "tests/system/recording.h"
 #include "tracer/target.h"
 
-#define PIPELINE "pool io threads 1\npool workers threads 2\npipeline p {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 1MiB\n" \
-                 "    decode riemann\n    handoff workers limit 64MiB full block\n    busy 20us as a\n    index\n    encode riemann\n    reply\n}\n"
+#define PIPELINE                                                                                                                 \
+    "pool io threads 1\npool workers threads 2\npipeline p {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 1MiB\n"   \
+    "    decode riemann\n    handoff workers limit 64MiB full block\n    busy 20us as a\n    index\n    encode riemann\n    "    \
+    "reply\n}\n"
 #define LOAD "--connections 2 --events 10 --in-flight 16 --duration "
 #define NOP 0x90
 
@@ -36,7 +38,9 @@ static void check_nothing_left(const struct harness_server *server)
         uint16_t semaphore = 1;
         for (int tries = 0; tries < 100 && (byte != NOP || semaphore); tries++) {
             assert_int_equal(weir_process_read(&target.process, target.points[i].address + target.bias, &byte, sizeof byte), 0);
-            assert_int_equal(weir_process_read(&target.process, target.points[i].semaphore_address + target.bias, &semaphore, sizeof semaphore), 0);
+            assert_int_equal(weir_process_read(&target.process, target.points[i].semaphore_address + target.bias, &semaphore,
+                                               sizeof semaphore),
+                             0);
             usleep(10000);
         }
         assert_int_equal(byte, NOP);
@@ -60,7 +64,10 @@ static void attach_again_and_again(void **state)
     srand(1);
     for (long i = 0; i < rounds; i++) {
         bool killed = i % 2;
-        pid_t recorder = recording_start(&server, "x.wprof", killed ? (i % 4 == 1 ? "--exact" : "") : i % 4 ? "--duration 100ms --exact" : "--duration 100ms");
+        pid_t recorder = recording_start(&server, "x.wprof",
+                                         killed  ? (i % 4 == 1 ? "--exact" : "")
+                                         : i % 4 ? "--duration 100ms --exact"
+                                                 : "--duration 100ms");
         if (killed) {
             usleep((useconds_t)(rand() % 250000));
             kill(recorder, SIGKILL);
@@ -113,7 +120,8 @@ static void ends_early(const char *ended_by, int signal, const char *prefix)
     harness_run(&server, PIPELINE);
     pid_t driver = recording_load(&server, LOAD "1500ms");
     usleep(200000);
-    snprintf(command, sizeof command, "%s exec %s record %d --duration 60s -o %s/x.wprof 2>%s/x.err", prefix, harness_weir(), (int)server.pid, server.folder, server.folder);
+    snprintf(command, sizeof command, "%s exec %s record %d --duration 60s -o %s/x.wprof 2>%s/x.err", prefix, harness_weir(),
+             (int)server.pid, server.folder, server.folder);
     pid_t recorder = fork();
     assert_true(recorder >= 0);
     if (recorder == 0) {
@@ -173,11 +181,13 @@ static void few_descriptors(void **state)
     struct harness_server server;
     char command[512];
     harness_run(&server, PIPELINE);
-    snprintf(command, sizeof command, "ulimit -n 48; exec %s record %d --duration 50ms --exact -o /dev/null 2>/dev/null", harness_weir(), (int)server.pid);
+    snprintf(command, sizeof command, "ulimit -n 48; exec %s record %d --duration 50ms --exact -o /dev/null 2>/dev/null",
+             harness_weir(), (int)server.pid);
     int status = system(command);
     assert_int_equal(WEXITSTATUS(status), 0);
     /* Too few: a sentence and a clean end. */
-    snprintf(command, sizeof command, "ulimit -n 12; exec %s record %d --duration 50ms -o /dev/null 2>/dev/null", harness_weir(), (int)server.pid);
+    snprintf(command, sizeof command, "ulimit -n 12; exec %s record %d --duration 50ms -o /dev/null 2>/dev/null", harness_weir(),
+             (int)server.pid);
     status = system(command);
     assert_int_equal(WEXITSTATUS(status), 3);
     check_nothing_left(&server);
@@ -191,7 +201,8 @@ static void a_full_disk(void **state)
     struct harness_server server;
     char command[512];
     harness_run(&server, PIPELINE);
-    snprintf(command, sizeof command, "%s record %d --duration 50ms -o /dev/full 2>%s/err", harness_weir(), (int)server.pid, server.folder);
+    snprintf(command, sizeof command, "%s record %d --duration 50ms -o /dev/full 2>%s/err", harness_weir(), (int)server.pid,
+             server.folder);
     int status = system(command);
     assert_int_equal(WEXITSTATUS(status), 2);
     check_nothing_left(&server);

@@ -21,8 +21,10 @@
 static void run(struct harness_server *server, unsigned workers, const char *stages)
 {
     char text[1024];
-    snprintf(text, sizeof text, "pool io threads 1\npool workers threads %u\npipeline p {\n    listen tcp 127.0.0.1:0 on io\n"
-             "    frame length32 max 1MiB\n    decode riemann\n    handoff workers limit 128MiB sized arena full block\n%s    index\n    encode riemann\n    reply\n}\n",
+    snprintf(text, sizeof text,
+             "pool io threads 1\npool workers threads %u\npipeline p {\n    listen tcp 127.0.0.1:0 on io\n"
+             "    frame length32 max 1MiB\n    decode riemann\n    handoff workers limit 128MiB sized arena full block\n%s    "
+             "index\n    encode riemann\n    reply\n}\n",
              workers, stages);
     harness_run(server, text);
 }
@@ -56,7 +58,8 @@ static void check_shares(const struct weir_profile *profile, const char *const *
         if (profile->mode == WEIR_MODE_LIGHT)
             allowed += 4 * sqrt(truth * (1 - truth) / ((double)profile->samples_kept + 1));
         if (fabs(row->share - truth) > allowed)
-            fail_msg("%s: the tracer says %.2f %%, the server %.2f %% (allowed: %.2f points)", *names, row->share * 100, truth * 100, allowed * 100);
+            fail_msg("%s: the tracer says %.2f %%, the server %.2f %% (allowed: %.2f points)", *names, row->share * 100,
+                     truth * 100, allowed * 100);
     }
 }
 
@@ -65,7 +68,8 @@ static void check_counts(const struct weir_profile *profile)
     for (uint32_t i = 0; i < profile->row_count; i++) {
         const struct weir_profile_row *row = &profile->rows[i];
         if (row->stage != WEIR_NONE && row->part == WEIR_PART_NONE && row->stamped != row->items)
-            fail_msg("%s: stamped %llu, counted %llu", row->name, (unsigned long long)row->stamped, (unsigned long long)row->items);
+            fail_msg("%s: stamped %llu, counted %llu", row->name, (unsigned long long)row->stamped,
+                     (unsigned long long)row->items);
     }
 }
 
@@ -91,7 +95,8 @@ static void equal_stages(void **state)
     (void)state;
     RECORDING_NEEDS_BPF();
     static const char *const names[] = { "p.a", "p.b", "p.c", NULL };
-    both_modes(1, "    busy 30us as a\n    busy 30us as b\n    busy 30us as c\n", "--connections 2 --events 10 --in-flight 16", names);
+    both_modes(1, "    busy 30us as a\n    busy 30us as b\n    busy 30us as c\n", "--connections 2 --events 10 --in-flight 16",
+               names);
 }
 
 static void stages_of_10_to_40(void **state)
@@ -99,7 +104,8 @@ static void stages_of_10_to_40(void **state)
     (void)state;
     RECORDING_NEEDS_BPF();
     static const char *const names[] = { "p.a", "p.b", "p.c", "p.d", NULL };
-    both_modes(2, "    busy 10us as a\n    busy 20us as b\n    busy 30us as c\n    busy 40us as d\n", "--connections 2 --events 10 --in-flight 16", names);
+    both_modes(2, "    busy 10us as a\n    busy 20us as b\n    busy 30us as c\n    busy 40us as d\n",
+               "--connections 2 --events 10 --in-flight 16", names);
 }
 
 static void one_stage_at_1_percent(void **state)
@@ -116,7 +122,8 @@ static void periodic_work(void **state)
     (void)state;
     RECORDING_NEEDS_BPF();
     static const char *const names[] = { "p.a", "p.b", "p.c", NULL };
-    both_modes(1, "    busy 30us as a\n    busy 60us as b\n    busy 10us as c\n", "--connections 1 --events 1 --in-flight 64", names);
+    both_modes(1, "    busy 30us as a\n    busy 60us as b\n    busy 10us as c\n", "--connections 1 --events 1 --in-flight 64",
+               names);
 }
 
 /* Where the kernel refuses BPF timers perf events sample, with periods that are drawn anew. */

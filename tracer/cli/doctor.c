@@ -12,10 +12,12 @@ static int put_json(const struct weir_capability *features, size_t lacking, cons
 {
     json_t *list = json_array();
     for (size_t i = 0; i < WEIR_CAPABILITY_COUNT; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:b, s:s*, s:s*}", "name", features[i].name, "gives", features[i].gives, "needed",
-                                              features[i].needed, "ok", features[i].ok, "missing", features[i].ok ? NULL : features[i].missing, "remedy",
+        json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:b, s:s*, s:s*}", "name", features[i].name, "gives",
+                                              features[i].gives, "needed", features[i].needed, "ok", features[i].ok, "missing",
+                                              features[i].ok ? NULL : features[i].missing, "remedy",
                                               features[i].ok ? NULL : features[i].remedy));
-    json_t *all = json_pack("{s:i, s:s, s:b, s:o}", "version", 1, "kernel", system->release, "can_record", lacking == 0, "features", list);
+    json_t *all =
+        json_pack("{s:i, s:s, s:b, s:o}", "version", 1, "kernel", system->release, "can_record", lacking == 0, "features", list);
     char *text = all ? json_dumps(all, JSON_INDENT(1)) : NULL;
     struct weir_buffer out = WEIR_BUFFER_INIT;
     weir_buffer_printf(&out, "%s\n", text ? text : "{}");
@@ -32,7 +34,8 @@ static int put_table(const struct weir_capability *features, size_t lacking, con
     weir_buffer_printf(&out, "Linux %s on %s\n", system->release, system->machine);
     for (size_t i = 0; i < WEIR_CAPABILITY_COUNT; i++) {
         const struct weir_capability *feature = &features[i];
-        weir_buffer_printf(&out, "  %-18s %-4s %s\n", feature->name, feature->ok ? "ok" : "no", feature->ok ? feature->gives : feature->missing);
+        weir_buffer_printf(&out, "  %-18s %-4s %s\n", feature->name, feature->ok ? "ok" : "no",
+                           feature->ok ? feature->gives : feature->missing);
         if (!feature->ok)
             weir_buffer_printf(&out, "  %-18s      remedy: %s\n", "", feature->remedy);
     }

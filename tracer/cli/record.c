@@ -38,7 +38,9 @@ static int parse_duration(const char *text, uint64_t *ns)
     static const struct {
         const char *name;
         uint64_t ns;
-    } units[] = { { "ns", 1 }, { "us", 1000 }, { "ms", 1000000 }, { "s", 1000000000 }, { "min", 60000000000 }, { "h", 3600000000000 } };
+    } units[] = {
+        { "ns", 1 }, { "us", 1000 }, { "ms", 1000000 }, { "s", 1000000000 }, { "min", 60000000000 }, { "h", 3600000000000 },
+    };
     char *end;
     if (!isdigit((unsigned char)*text))
         return -1;
@@ -71,18 +73,21 @@ static void on_progress(void *context, const struct weir_session_progress *progr
         fprintf(stderr, " (PID %d), %s mode, for %.3g s\n", progress->pid, options->mode == WEIR_MODE_EXACT ? "exact" : "light",
                 (double)options->duration_ns / 1e9);
         if (progress->replaced)
-            fprintf(stderr, "weir record: the file of that executable has been replaced since it started; measuring the one that runs\n");
+            fprintf(stderr,
+                    "weir record: the file of that executable has been replaced since it started; measuring the one that runs\n");
         return;
     }
-    fprintf(stderr, "weir record: %5.1f s  %.0f items/s  %.0f events/s  %.0f %% of one CPU\n", (double)progress->elapsed_ns / 1e9, progress->items_per_s,
-            progress->events_per_s, progress->cpu_share * 100);
+    fprintf(stderr, "weir record: %5.1f s  %.0f items/s  %.0f events/s  %.0f %% of one CPU\n", (double)progress->elapsed_ns / 1e9,
+            progress->items_per_s, progress->events_per_s, progress->cpu_share * 100);
 }
 
 /* NAME.wprof in the current folder; the name is the target's, so it must not lead elsewhere. */
 static void default_path(const struct weir_profile *profile, struct weir_buffer *path)
 {
     const char *slash = strrchr(profile->exe, '/');
-    const char *name = profile->topology.name && *profile->topology.name ? profile->topology.name : slash ? slash + 1 : profile->exe;
+    const char *name = profile->topology.name;
+    if (!name || !*name)
+        name = slash ? slash + 1 : profile->exe;
     for (; *name; name++)
         weir_buffer_putc(path, isalnum((unsigned char)*name) || strchr("-_+.", *name) ? *name : '_');
     weir_buffer_puts(path, ".wprof");
@@ -97,8 +102,10 @@ static int check_folder(const char *path, struct weir_error *error)
         weir_buffer_add(&folder, path, slash == path ? 1 : (size_t)(slash - path));
     else
         weir_buffer_puts(&folder, ".");
-    int rc = access(weir_buffer_text(&folder), W_OK) == 0 ? 0
-                 : weir_error_set(error, WEIR_EXIT_USAGE, errno, "can't write to the folder %s: %s", weir_buffer_text(&folder), strerror(errno));
+    int rc = access(weir_buffer_text(&folder), W_OK) == 0
+                 ? 0
+                 : weir_error_set(error, WEIR_EXIT_USAGE, errno, "can't write to the folder %s: %s", weir_buffer_text(&folder),
+                                  strerror(errno));
     weir_buffer_release(&folder);
     return rc;
 }
@@ -108,8 +115,9 @@ static void put_summary(const struct weir_profile *profile, const char *path)
     uint64_t items = 0;
     for (uint32_t i = 0; i < profile->topology.way_count; i++)
         items += profile->ways[i].end.accepted - profile->ways[i].begin.accepted;
-    fprintf(stderr, "weir record: saved %s: %.2f s (ended by %s), %llu items, %llu samples, %llu item records", path, (double)profile->duration_ns / 1e9,
-            profile->ended_by, (unsigned long long)items, (unsigned long long)profile->samples_kept, (unsigned long long)profile->records_kept);
+    fprintf(stderr, "weir record: saved %s: %.2f s (ended by %s), %llu items, %llu samples, %llu item records", path,
+            (double)profile->duration_ns / 1e9, profile->ended_by, (unsigned long long)items,
+            (unsigned long long)profile->samples_kept, (unsigned long long)profile->records_kept);
     if (profile->samples_lost || profile->records_lost || profile->threads_lost)
         fprintf(stderr, "; lost: %llu samples, %llu records, %llu threads", (unsigned long long)profile->samples_lost,
                 (unsigned long long)profile->records_lost, (unsigned long long)profile->threads_lost);
@@ -127,7 +135,13 @@ static int run(int argc, char **argv)
     struct weir_session_options options = { .stop = &stop, .progress = on_progress };
     options.context = &options;
     for (int i = 1; i < argc; i++) {
-        const char **value = strcmp(argv[i], "-o") == 0 ? &out : strcmp(argv[i], "--duration") == 0 ? &duration : strcmp(argv[i], "--pipeline") == 0 ? &pipeline : NULL;
+        const char **value = NULL;
+        if (strcmp(argv[i], "-o") == 0)
+            value = &out;
+        else if (strcmp(argv[i], "--duration") == 0)
+            value = &duration;
+        else if (strcmp(argv[i], "--pipeline") == 0)
+            value = &pipeline;
         if (value) {
             if (++i == argc)
                 return weir_cli_usage(&weir_verb_record, "%s needs a value", argv[i - 1]);
@@ -147,7 +161,8 @@ static int run(int argc, char **argv)
     if (parse_duration(duration, &options.duration_ns) != 0 || options.duration_ns == 0)
         return weir_cli_usage(&weir_verb_record, "'%s' is not a duration; write 10s, 500ms or 2min", duration);
     if (pipeline)
-        return weir_cli_usage(&weir_verb_record, "--pipeline is for servers that weir did not build, which can't be recorded yet; a built server carries its own description");
+        return weir_cli_usage(&weir_verb_record, "--pipeline is for servers that weir did not build, which can't be recorded "
+                                                 "yet; a built server carries its own description");
 
     catch_signals();
     struct weir_error error = WEIR_ERROR_INIT;
@@ -173,5 +188,6 @@ static int run(int argc, char **argv)
 }
 
 const struct weir_verb weir_verb_record = {
-    "record", "TARGET [--duration 10s] [--exact] [--pipeline FILE] [-o x.wprof]", "attach to a running server, measure, detach, save", run,
+    "record", "TARGET [--duration 10s] [--exact] [--pipeline FILE] [-o x.wprof]",
+    "attach to a running server, measure, detach, save", run,
 };

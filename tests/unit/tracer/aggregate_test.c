@@ -45,7 +45,9 @@ static struct weir_snapshot_thread *thread_at(struct weir_snapshot *snapshot, ui
 
 static void sample(uint32_t slot, uint32_t tag, unsigned count)
 {
-    struct weir_probe_sample one = { .slot = slot, .tag = tag, .time_ns = 6 * SECOND, .frame_count = 2, .frames = { 0x1000 + tag, 0x2000 } };
+    struct weir_probe_sample one = {
+        .slot = slot, .tag = tag, .time_ns = 6 * SECOND, .frame_count = 2, .frames = { 0x1000 + tag, 0x2000 }
+    };
     while (count--)
         weir_window_sample(&window, &one);
 }
@@ -66,7 +68,8 @@ static void check_all(void)
     for (uint32_t i = 0; i < profile->row_count; i++) {
         const struct weir_profile_row *r = &profile->rows[i];
         assert_true(r->share >= 0 && r->share <= 1 && isfinite(r->cpu_ns) && r->cpu_ns >= 0);
-        assert_true(r->share_low >= 0 && r->share_low <= r->share + 1e-12 && r->share_high + 1e-12 >= r->share && r->share_high <= 1);
+        assert_true(r->share_low >= 0 && r->share_low <= r->share + 1e-12 && r->share_high + 1e-12 >= r->share &&
+                    r->share_high <= 1);
         assert_true(r->part_of == WEIR_NONE || r->part_of < i);
         shares += r->part_of == WEIR_NONE ? r->share : 0;
     }
@@ -102,7 +105,8 @@ static void fill(void)
     window.begin.process_cpu_ns = 7 * SECOND;
     weir_window_begin(&window);
     for (int slice = 1; slice <= 2; slice++) {
-        struct weir_snapshot_thread *io = thread_at(&window.now, 0, 0), *one = thread_at(&window.now, 1, 1), *two = thread_at(&window.now, 2, 1);
+        struct weir_snapshot_thread *io = thread_at(&window.now, 0, 0), *one = thread_at(&window.now, 1, 1),
+                                    *two = thread_at(&window.now, 2, 1);
         window.now.ns = window.begin.ns + (uint64_t)slice * SECOND;
         io->on_cpu_ns = slice * SECOND / 2;
         io->off_ns[WEIR_WAIT_IDLE] = slice * SECOND / 2;
@@ -204,7 +208,9 @@ static void extrapolation(void **state)
 {
     (void)state;
     struct weir_snapshot_thread thread = { .seen = true };
-    struct weir_probe_thread probed = { .state = WEIR_PROBE_OFF, .off_kind = WEIR_WAIT_IDLE, .since_ns = 1000, .waking_ns = 1600, .on_cpu_ns = 50 };
+    struct weir_probe_thread probed = {
+        .state = WEIR_PROBE_OFF, .off_kind = WEIR_WAIT_IDLE, .since_ns = 1000, .waking_ns = 1600, .on_cpu_ns = 50
+    };
     weir_snapshot_extrapolate(&thread, &probed, 2000);
     assert_int_equal(thread.off_ns[WEIR_WAIT_IDLE], 600);
     assert_int_equal(thread.off_ns[WEIR_PROBE_RUNNABLE], 400);

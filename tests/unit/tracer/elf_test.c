@@ -15,10 +15,14 @@
 
 /* A point `two` in two places and a point `bare` without a semaphore, as SystemTap's sys/sdt.h lays them out. */
 static const char source[] =
-    "#define POINT(name, semaphore) __asm__ volatile(\"990: nop\\n.pushsection .note.stapsdt,\\\"\\\",\\\"note\\\"\\n.balign 4\\n\" \\\n"
-    " \".4byte 992f-991f,994f-993f,3\\n991: .asciz \\\"stapsdt\\\"\\n992: .balign 4\\n993: .8byte 990b\\n.8byte _.stapsdt.base\\n\" \\\n"
-    " \".8byte \" semaphore \"\\n.asciz \\\"weir\\\"\\n.asciz \\\"\" name \"\\\"\\n.asciz \\\"\\\"\\n994: .balign 4\\n.popsection\\n\")\n"
-    "__asm__(\".pushsection .stapsdt.base,\\\"aG\\\",\\\"progbits\\\",.stapsdt.base,comdat\\n.weak _.stapsdt.base\\n.hidden _.stapsdt.base\\n\"\n"
+    "#define POINT(name, semaphore) __asm__ volatile(\"990: nop\\n.pushsection .note.stapsdt,\\\"\\\",\\\"note\\\"\\n.balign "
+    "4\\n\" \\\n"
+    " \".4byte 992f-991f,994f-993f,3\\n991: .asciz \\\"stapsdt\\\"\\n992: .balign 4\\n993: .8byte 990b\\n.8byte "
+    "_.stapsdt.base\\n\" \\\n"
+    " \".8byte \" semaphore \"\\n.asciz \\\"weir\\\"\\n.asciz \\\"\" name \"\\\"\\n.asciz \\\"\\\"\\n994: .balign "
+    "4\\n.popsection\\n\")\n"
+    "__asm__(\".pushsection .stapsdt.base,\\\"aG\\\",\\\"progbits\\\",.stapsdt.base,comdat\\n.weak _.stapsdt.base\\n.hidden "
+    "_.stapsdt.base\\n\"\n"
     " \"_.stapsdt.base: .space 1\\n.size _.stapsdt.base,1\\n.popsection\\n\");\n"
     "__attribute__((section(\".probes\"))) volatile unsigned short two_semaphore = 0x1234;\n"
     "char weir_contract[200] = \"found by its symbol\";\n"
@@ -88,8 +92,12 @@ static void each_kind_of_executable(void **state)
     static const struct {
         const char *flags;
         bool shared, dynamic;
-    } kinds[] = { { "-pie -fPIE", true, true }, { "-no-pie", false, true }, { "-static", false, false }, { "-static-pie -fPIE", true, true },
-                  { "-no-pie -Wl,-z,separate-code", false, true }, { "-pie -fPIE -s", true, true } };
+    } kinds[] = { { "-pie -fPIE", true, true },
+                  { "-no-pie", false, true },
+                  { "-static", false, false },
+                  { "-static-pie -fPIE", true, true },
+                  { "-no-pie -Wl,-z,separate-code", false, true },
+                  { "-pie -fPIE -s", true, true } };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct weir_error error = WEIR_ERROR_INIT;
         struct weir_elf *elf;
@@ -141,7 +149,8 @@ static void damaged_files(void **state)
     snprintf(path, sizeof path, "%s/damaged", folder);
     srand(7);
     for (int i = 0; i < 2000; i++) {
-        size_t at = i % 2 ? (size_t)rand() % 1024 : (size_t)(size - 1 - rand() % 4096), length = i % 10 == 9 ? (size_t)(rand() % size) : (size_t)size;
+        size_t at = i % 2 ? (size_t)rand() % 1024 : (size_t)(size - 1 - rand() % 4096),
+               length = i % 10 == 9 ? (size_t)(rand() % size) : (size_t)size;
         uint8_t before = data[at];
         data[at] ^= (uint8_t)(1 + rand() % 255);
         fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);

@@ -35,8 +35,10 @@ static int stop(void **state)
 /* A worker's segment: popped at `pop` after `wait` ticks, then `work` and `reply`. */
 static struct weir_contract_record record_at(uint64_t pop, uint64_t wait)
 {
-    return (struct weir_contract_record){ .push_ticks = pop - wait, .bytes = 100, .weight = 1, .queue = 0, .first = INSTANCE(WORK), .tick_count = 3,
-                                          .way = 0, .ticks = { pop, pop + 40, pop + 60 } };
+    return (struct weir_contract_record){
+        .push_ticks = pop - wait, .bytes = 100, .weight = 1, .queue = 0, .first = INSTANCE(WORK), .tick_count = 3, .way = 0,
+        .ticks = { pop, pop + 40, pop + 60 },
+    };
 }
 
 static void counts_once_from_two_sources(void **state)
@@ -68,7 +70,8 @@ static void counts_once_from_two_sources(void **state)
 static void only_what_the_window_holds(void **state)
 {
     (void)state;
-    struct weir_contract_record records[] = { record_at(990, 20), record_at(1000, 20), record_at(4000, 20), record_at(4990, 20), record_at(5000, 20) };
+    struct weir_contract_record records[] = { record_at(990, 20), record_at(1000, 20), record_at(4000, 20), record_at(4990, 20),
+                                              record_at(5000, 20) };
     weir_items_add(&items, 3, 1, 0, records, 3);
     weir_items_end(&items, 3, 5000);
     items.end_ticks = 5000;
@@ -106,7 +109,13 @@ static void a_reply_counts_once(void **state)
 {
     (void)state;
     struct weir_contract_record finished = record_at(2000, 10);
-    struct weir_contract_record sent = { .push_ticks = 2060, .bytes = 6, .weight = 1, .queue = 1, .first = INSTANCE(REPLY), .tick_count = 2, .ticks = { 2100, 2300 } };
+    struct weir_contract_record sent = { .push_ticks = 2060,
+                                         .bytes = 6,
+                                         .weight = 1,
+                                         .queue = 1,
+                                         .first = INSTANCE(REPLY),
+                                         .tick_count = 2,
+                                         .ticks = { 2100, 2300 } };
     weir_items_add(&items, 3, 1, 0, &finished, 1);
     weir_items_add(&items, 3, 1, 1, &sent, 1);
     assert_int_equal(items.stages[REPLY].stamped, 1);

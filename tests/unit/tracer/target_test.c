@@ -14,9 +14,21 @@
 static struct weir_contract good(void)
 {
     return (struct weir_contract){
-        .magic = WEIR_CONTRACT_MAGIC, .major = WEIR_CONTRACT_MAJOR, .minor = WEIR_CONTRACT_MINOR, .size = sizeof(struct weir_contract),
-        .topology = 0x1001, .topology_bytes = 100, .tag_count = 16, .threads = 0x10000, .cells = 0x20000, .logs = 0x40000, .queues = 0x80000,
-        .ways = 0x90000, .queue_count = 2, .way_count = 1, .shards = 1,
+        .magic = WEIR_CONTRACT_MAGIC,
+        .major = WEIR_CONTRACT_MAJOR,
+        .minor = WEIR_CONTRACT_MINOR,
+        .size = sizeof(struct weir_contract),
+        .topology = 0x1001,
+        .topology_bytes = 100,
+        .tag_count = 16,
+        .threads = 0x10000,
+        .cells = 0x20000,
+        .logs = 0x40000,
+        .queues = 0x80000,
+        .ways = 0x90000,
+        .queue_count = 2,
+        .way_count = 1,
+        .shards = 1,
     };
 }
 
@@ -98,7 +110,8 @@ static void processes_that_are_no_targets(void **state)
         const char *name;
         int exit;
     } cases[] = { { "0", WEIR_EXIT_USAGE }, { "99999999999999999999", WEIR_EXIT_USAGE }, { "2147483646", WEIR_EXIT_USAGE },
-                  { "", WEIR_EXIT_USAGE }, { "no such name", WEIR_EXIT_USAGE }, { "/no/such/file", WEIR_EXIT_USAGE }, { "-1", WEIR_EXIT_USAGE } };
+                  { "", WEIR_EXIT_USAGE },  { "no such name", WEIR_EXIT_USAGE },         { "/no/such/file", WEIR_EXIT_USAGE },
+                  { "-1", WEIR_EXIT_USAGE } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct weir_target target;
         struct weir_error error = WEIR_ERROR_INIT;
