@@ -131,7 +131,7 @@ struct weir_contract_record {
 #define WEIR_RECORD_CONTINUES 2u /* it goes on from the record before: push, queue and bytes are of that one */
 
 /* One thread's log. The thread appends at records[count] and then stores count with release order. Handing over: it hits
- * items_flush, then stores base + count to base, then 0 to count, both with release order. A reader from outside reads base,
+ * items_flush, then stores 0 to count, then base + the old count to base, both with release order. A reader from outside reads base,
  * count, the records, then base again; when base is the same the records 0 .. count - 1 are good, and their sequence numbers
  * are base + index, so that none counts twice. */
 struct weir_contract_log {

@@ -75,7 +75,7 @@ static void put_head(struct emit *emit)
     }
     put(emit, " */\n#include \"pipeline_dsl/stages/stages.h\"\n\n"
               "/* Each stage is a function of its own, so that every profiler shows the pipeline. */\n"
-              "#define STAGE static __attribute__((noinline, noclone, used))\n\n");
+              "#define STAGE WEIR_STANDS_ALONE static\n\n");
 }
 
 static uint32_t shards(const struct weir_topology *t)

@@ -148,18 +148,16 @@ void weir_item_take_arena(struct weir_thread *thread, struct weir_item *item, si
 void weir_item_shed_arena(struct weir_thread *thread, struct weir_item *item)
 {
     struct weir_arena *arena = &item->arena;
-    if (!arena->chunk)
-        return;
-    /* One that had to grow: the next ones start out large enough. */
-    if (arena->used_bytes > arena->first_bytes && arena->used_bytes <= ARENA_MOST) {
-        size_t want = ARENA_LEAST;
-        while (want < arena->used_bytes)
-            want *= 2;
+    /* One that had to grow: the next ones start out large enough, here and on the loop, which sees the item later. */
+    bool grew = arena->chunk && arena->used_bytes > arena->first_bytes && arena->used_bytes <= ARENA_MOST;
+    while (grew && arena->first_bytes < arena->used_bytes)
+        arena->first_bytes *= 2;
+    if (thread->arena_bytes < arena->first_bytes)
+        thread->arena_bytes = arena->first_bytes;
+    if (grew)
         weir_arena_release(arena);
-        thread->arena_bytes = want;
-        return;
-    }
-    weir_arena_reset(arena);
+    else
+        weir_arena_reset(arena);
     uint32_t most = thread->loop ? WEIR_SPARE_ARENAS : 1;
     if (!arena->chunk || thread->spare_count == most || thread->spare_bytes + arena->first_bytes > WEIR_SPARE_BYTES)
         return;

@@ -37,18 +37,18 @@ static uint8_t slot_taken[WEIR_THREAD_SLOTS];
 static uint64_t slice_ticks = 20000000;
 
 /* The two points that are never executed: they carry the semaphores that ask for stamping. */
-__attribute__((used, noinline, noclone)) static void never(void)
+WEIR_STANDS_ALONE static void never(void)
 {
     WEIR_TRACE_POINT(trace_on, 0, 0, 0);
     WEIR_TRACE_POINT(trace_exact, 0, 0, 0);
 }
 
-__attribute__((noinline, noclone)) static void point_thread_start(uint32_t index, weir_u32 tid)
+WEIR_STANDS_ALONE static void point_thread_start(uint32_t index, weir_u32 tid)
 {
     WEIR_TRACE_POINT(thread_start, index, tid, 0);
 }
 
-__attribute__((noinline, noclone)) static void point_items_flush(uint32_t index, const struct weir_contract_log *log, weir_u32 count)
+WEIR_STANDS_ALONE static void point_items_flush(uint32_t index, const struct weir_contract_log *log, weir_u32 count)
 {
     WEIR_TRACE_POINT(items_flush, index, (uintptr_t)log, count);
 }
@@ -174,8 +174,10 @@ void weir_thread_flush(struct weir_thread *thread)
     weir_thread_at(thread, WEIR_TAG(WEIR_INSTANCE_TRACING, 0));
     if (weir_items_flush_semaphore)
         point_items_flush(thread->index, log, log->count);
-    __atomic_store_n(&log->base, log->base + log->count, __ATOMIC_RELEASE);
+    /* Count first: a reader that comes between the two finds nothing, rather than old records under new numbers. */
+    uint32_t count = log->count;
     __atomic_store_n(&log->count, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&log->base, log->base + count, __ATOMIC_RELEASE);
     weir_thread_at(thread, tag);
 }
 

@@ -97,7 +97,7 @@ void weir_thread_flush(struct weir_thread *thread);
 uint32_t weir_thread_choose_traced(struct weir_thread *thread);
 static inline uint32_t weir_thread_choose(struct weir_thread *thread)
 {
-    return __builtin_expect(weir_trace_on_semaphore, 0) ? weir_thread_choose_traced(thread) : 0;
+    return __builtin_expect(weir_trace_on_semaphore | weir_trace_exact_semaphore, 0) ? weir_thread_choose_traced(thread) : 0;
 }
 
 /* Appends a record to the item log. */

@@ -18,6 +18,13 @@
 
 /* Volatile, since the kernel writes them behind the compiler's back. */
 #define WEIR_TRACE_SEMAPHORE(name) volatile uint16_t weir_##name##_semaphore
+/* For functions that must exist exactly once, under their own name. */
+#if defined(__clang__)
+#define WEIR_STANDS_ALONE __attribute__((used, noinline))
+#else
+#define WEIR_STANDS_ALONE __attribute__((used, noinline, noclone))
+#endif
+
 #define WEIR_TRACE_HIDDEN __attribute__((visibility("hidden")))
 
 extern WEIR_TRACE_HIDDEN WEIR_TRACE_SEMAPHORE(thread_start);
@@ -27,7 +34,7 @@ extern WEIR_TRACE_HIDDEN WEIR_TRACE_SEMAPHORE(trace_exact);
 
 #if defined(__x86_64__)
 
-/* A point belongs in a function that is neither inlined nor cloned, or its note appears twice. The layout of the note is that
+/* A point belongs in a function that stands alone, or its note appears twice. The layout of the note is that
  * of SystemTap's sys/sdt.h, version 3. */
 #define WEIR_TRACE_POINT(name, first, second, third)                                                                           \
     do {                                                                                                                       \

@@ -152,6 +152,14 @@ static void a_claim_of_2_gb_takes_no_memory_and_closes(void **state)
     assert_true(harness_resident(&server) < before + harness_memory((size_t)8 << 20));
     harness_counters_refresh(&server);
     assert_true(harness_counter(&server, "ways_in", "riemann", "bad_lengths") >= 3);
+    /* S16: the log tells the length, once a second at most. */
+    char text[512] = "";
+    FILE *log = fopen(server.errors, "r");
+    assert_non_null(log);
+    assert_non_null(fgets(text, sizeof text, log));
+    fclose(log);
+    assert_non_null(strstr(text, "riemann: a frame claims"));
+    assert_non_null(strstr(text, "at most 16777216 are allowed"));
 }
 
 static void replies_owed_come_before_a_bad_length_closes(void **state)
