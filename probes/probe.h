@@ -41,6 +41,13 @@ struct weir_probe_thread {
     weir_u64 padding[8];
 };
 
+/* One thread of the target. */
+struct weir_probe_listed {
+    weir_u32 tid, tgid; /* as the kernel has them */
+    weir_u32 inner_tid; /* as the thread itself has it */
+    weir_u32 runnable;  /* it runs or could run */
+};
+
 /* One CPU sample. */
 struct weir_probe_sample {
     weir_u32 slot; /* or WEIR_PROBE_OUTSIDE */

@@ -7,6 +7,8 @@
  *   start_samplers        starts one timer a CPU; its callback samples the interrupted thread and arms itself again after a
  *                         random delay. A fixed rate would lock in phase with periodic work.
  *   on_perf               the same sample from a perf event, for kernels that refuse timers.
+ *   list_threads          the target's threads, by all their names: the kernel's thread ids, which the programs see, are not those
+ *                         of /proc where the tracer or the target lives in a container.
  *   on_point              the target's own points: a thread took a slot; an item log is handed over.
  *
  * The item log is copied whole into the ring buffer and taken apart in user space. Aggregating in the program costs the target
@@ -44,14 +46,30 @@ enum { EXEC_UNKNOWN, EXEC_EXACT, EXEC_LAGS };
 struct sched_entity {
     weir_u64 sum_exec_runtime;
 } __attribute__((preserve_access_index));
+struct upid {
+    int nr;
+} __attribute__((preserve_access_index));
+struct pid {
+    unsigned int level;
+    struct upid numbers[1];
+} __attribute__((preserve_access_index));
 struct task_struct {
+    unsigned int __state;
     int pid;
     int tgid;
+    struct pid *thread_pid;
     struct sched_entity se;
+} __attribute__((preserve_access_index));
+struct seq_file;
+struct bpf_iter_meta {
+    struct seq_file *seq;
+} __attribute__((preserve_access_index));
+struct bpf_iter__task {
+    struct bpf_iter_meta *meta;
+    struct task_struct *task;
 } __attribute__((preserve_access_index));
 
 /* Set before load. */
-const volatile weir_u32 target_tgid = 0;
 const volatile weir_u64 target_threads = 0; /* address of the contract's thread table */
 const volatile weir_u64 target_logs = 0;
 const volatile weir_u32 tag_count = 0;
@@ -59,6 +77,7 @@ const volatile weir_u32 queue_count = 0;
 const volatile bool exact = false;
 const volatile weir_u32 period_ns = 3000000; /* mean of one CPU's sampler */
 
+weir_u32 target_tgid = 0; /* set before attach, once list_threads has told it */
 weir_u32 epoch = 1; /* of `tids`: a change makes every thread look itself up again */
 weir_u32 stopping = 0;
 struct weir_probe_counts counts = {};
@@ -340,6 +359,24 @@ int on_perf(void *ctx)
 {
     count(fires);
     take_sample(bpf_get_current_task_btf());
+    return 0;
+}
+
+SEC("iter/task")
+int list_threads(struct bpf_iter__task *ctx)
+{
+    struct task_struct *task = ctx->task;
+    if (!task)
+        return 0;
+    struct weir_probe_listed listed = { .tid = task->pid, .tgid = task->tgid, .runnable = task->__state == 0 };
+    struct pid *pid = task->thread_pid;
+    if (pid) {
+        /* The last of the ids is that of the innermost namespace. */
+        weir_u64 number = bpf_core_field_offset(struct pid, numbers) + (weir_u64)pid->level * bpf_core_type_size(struct upid) +
+                          bpf_core_field_offset(struct upid, nr);
+        bpf_probe_read_kernel(&listed.inner_tid, sizeof listed.inner_tid, (char *)pid + number);
+    }
+    bpf_seq_write(ctx->meta->seq, &listed, sizeof listed);
     return 0;
 }
 

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -24,9 +23,6 @@
 #include <weir.skel.h>
 
 #define REMEDY_CAPABILITIES "run weir as root, or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep on the weir executable"
-
-#define REMEDY_NAMESPACE "run weir in the machine's own PID namespace (docker run --pid=host)"
-#define FIRST_PID_NAMESPACE 0xeffffffcu /* the kernel's PROC_PID_INIT_INO */
 
 static uint64_t effective(void)
 {
@@ -62,20 +58,10 @@ static void list_missing(bool others, char *text, size_t size)
         snprintf(text, size, "%s, %s and %s are missing", names[0], names[1], names[2]);
 }
 
-/* The probes see process ids as the whole machine has them. */
-static bool in_first_pid_namespace(void)
-{
-    struct stat namespace;
-    return stat("/proc/self/ns/pid", &namespace) != 0 || namespace.st_ino == FIRST_PID_NAMESPACE;
-}
-
 int weir_capabilities_check(struct weir_error *error)
 {
     char missing[80];
     list_missing(false, missing, sizeof missing);
-    if (!*missing && !in_first_pid_namespace())
-        return weir_error_set(error, WEIR_EXIT_CANNOT, ENOTSUP,
-                              "can't tell processes apart from within a container: " REMEDY_NAMESPACE);
     if (!*missing)
         return 0;
     return weir_error_set(error, WEIR_EXIT_CANNOT, EPERM, "can't load probes: %s; " REMEDY_CAPABILITIES, missing);
@@ -124,7 +110,6 @@ static int try_load(const char *wanted, struct weir_bpf **bpf)
     struct bpf_program *program;
     bpf_object__for_each_program(program, (*bpf)->obj)
         bpf_program__set_autoload(program, strcmp(bpf_program__name(program), wanted) == 0);
-    (*bpf)->rodata->target_tgid = (uint32_t)getpid();
     bpf_program__set_expected_attach_type((*bpf)->progs.on_point, (enum bpf_attach_type)48);
     bpf_program__set_flags((*bpf)->progs.on_point, BPF_F_SLEEPABLE);
     bpf_map__set_max_entries((*bpf)->maps.samplers, (uint32_t)sysconf(_SC_NPROCESSORS_CONF));
@@ -164,6 +149,18 @@ static int try_scheduler(void)
     bpf_link__destroy(link);
     weir_bpf__destroy(bpf);
     return code;
+}
+
+static int try_iterator(void)
+{
+    struct weir_bpf *bpf;
+    struct weir_probe_listed own[1];
+    int code = try_load("list_threads", &bpf);
+    if (code)
+        return code;
+    int count = weir_probe_list_threads(bpf->progs.list_threads, getpid(), own, 1);
+    weir_bpf__destroy(bpf);
+    return count < 0 ? -count : count == 1 ? 0 : ESRCH;
 }
 
 static int try_timer(void)
@@ -253,11 +250,8 @@ size_t weir_capabilities_probe(struct weir_capability features[WEIR_CAPABILITY_C
     judge(f++, try_scheduler(), kernel);
     set(f, "uprobe multi link", "item logs, and asking a server to stamp", true);
     judge(f++, try_points(), kernel);
-    set(f, "PID namespace", "knows the target's threads", true);
-    f->ok = in_first_pid_namespace();
-    snprintf(f->missing, sizeof f->missing, "%s", f->ok ? "" : "this process is in a container's PID namespace");
-    f->remedy = f->ok ? "" : REMEDY_NAMESPACE;
-    f++;
+    set(f, "task iterator", "knows the target's threads", true);
+    judge(f++, try_iterator(), kernel);
     set(f, "BPF timer", "CPU samples at random moments", false);
     judge(f++, try_timer(), "weir samples by perf events instead");
     set(f, "perf event", "CPU samples where BPF timers can't", false);

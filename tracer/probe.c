@@ -83,7 +83,6 @@ static int load(struct weir_probe *probe, const struct weir_target *target, uint
     if (!bpf)
         return -errno;
     const struct weir_contract *contract = &target->contract;
-    bpf->rodata->target_tgid = (uint32_t)target->process.pid;
     bpf->rodata->target_threads = contract->threads;
     bpf->rodata->target_logs = contract->logs;
     bpf->rodata->tag_count = contract->tag_count;
@@ -155,10 +154,48 @@ out:
     return rc;
 }
 
-void weir_probe_place_thread(struct weir_probe *probe, pid_t tid, uint32_t slot)
+/* The part of union bpf_iter_link_info that asks for one process, as Linux 6.1 and later lay it out. */
+struct iter_task {
+    uint32_t tid, pid, pid_fd;
+};
+
+int weir_probe_list_threads(struct bpf_program *lister, pid_t pid, struct weir_probe_listed *threads, size_t limit)
 {
-    uint32_t key = (uint32_t)tid;
-    bpf_map_update_elem(bpf_map__fd(probe->bpf->maps.tids), &key, &slot, BPF_ANY);
+    struct iter_task task = { .pid = (uint32_t)pid };
+    LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = (union bpf_iter_link_info *)&task, .link_info_len = sizeof task);
+    struct bpf_link *link = bpf_program__attach_iter(lister, &options);
+    if (!link)
+        return -errno;
+    int fd = bpf_iter_create(bpf_link__fd(link));
+    int rc = fd < 0 ? -errno : 0;
+    size_t size = 0;
+    while (!rc && size < limit * sizeof *threads) {
+        ssize_t got = read(fd, (char *)threads + size, limit * sizeof *threads - size);
+        if (got <= 0) {
+            rc = got < 0 && errno != EINTR ? -errno : 0;
+            if (got == 0)
+                break;
+        } else {
+            size += (size_t)got;
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    bpf_link__destroy(link);
+    return rc ? rc : (int)(size / sizeof *threads);
+}
+
+int weir_probe_threads(struct weir_probe *probe, const struct weir_target *target, struct weir_probe_listed *threads, size_t limit)
+{
+    int count = weir_probe_list_threads(probe->bpf->progs.list_threads, target->process.pid, threads, limit);
+    if (count > 0)
+        probe->bpf->bss->target_tgid = threads[0].tgid;
+    return count;
+}
+
+void weir_probe_place_thread(struct weir_probe *probe, uint32_t tid, uint32_t slot)
+{
+    bpf_map_update_elem(bpf_map__fd(probe->bpf->maps.tids), &tid, &slot, BPF_ANY);
 }
 
 void weir_probe_places_changed(struct weir_probe *probe)
@@ -257,6 +294,8 @@ int weir_probe_attach(struct weir_probe *probe, const struct weir_target *target
         return weir_error_set(error, WEIR_EXIT_CANNOT, ENOENT,
                               "the executable of process %d lacks the trace points of weir (items_flush, trace_on, trace_exact)",
                               (int)target->process.pid);
+    if (!bpf->bss->target_tgid)
+        weir_bug("probes are attached before their target's threads were listed");
     int rc = attach_scheduler(probe, error);
     if (!rc)
         rc = bpf_program__autoload(bpf->progs.start_samplers)

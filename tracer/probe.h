@@ -51,8 +51,11 @@ struct weir_probe_options {
 /* Loads everything for `target`; nothing is attached yet. */
 int weir_probe_open(struct weir_probe *probe, const struct weir_target *target, const struct weir_probe_options *options,
                     const struct weir_probe_sink *sink, struct weir_error *error);
-/* Says which slot a thread has; before the attach also what it does just now. */
-void weir_probe_place_thread(struct weir_probe *probe, pid_t tid, uint32_t slot);
+/* Lists the target's threads, up to `limit`, and tells the probes which process it is: must come before the attach. Returns how
+ * many, or -errno. */
+int weir_probe_threads(struct weir_probe *probe, const struct weir_target *target, struct weir_probe_listed *threads, size_t limit);
+/* Says which slot a thread has, by its `tid` from that list; before the attach also what it does just now. */
+void weir_probe_place_thread(struct weir_probe *probe, uint32_t tid, uint32_t slot);
 void weir_probe_guess_thread(struct weir_probe *probe, uint32_t slot, bool runnable, uint32_t tag, uint32_t wait,
                              uint64_t now_ns);
 /* Call after a round of weir_probe_place_thread(): every thread looks itself up again. */
@@ -76,6 +79,10 @@ const uint64_t *weir_probe_off_tags(const struct weir_probe *probe, uint32_t slo
 /* Wakeup delays of a queue, [WEIR_HISTOGRAM_BUCKETS]. */
 const uint64_t *weir_probe_wakeups(const struct weir_probe *probe, uint32_t queue);
 struct weir_probe_counts weir_probe_counts(const struct weir_probe *probe);
+
+/* The same for any process, with the program list_threads of a loaded object. */
+struct bpf_program;
+int weir_probe_list_threads(struct bpf_program *lister, pid_t pid, struct weir_probe_listed *threads, size_t limit);
 
 /* BPF_LINK_CREATE with an uprobe multi link, which Debian 12's libbpf can't ask for. Returns a descriptor or -errno. */
 int weir_probe_link_points(int program, const char *path, const uint64_t *offsets, const uint64_t *semaphores,

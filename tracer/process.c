@@ -277,31 +277,3 @@ uint64_t weir_process_cpu_ns(const struct weir_process *process)
         return 0;
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
-
-void weir_process_threads(const struct weir_process *process,
-                          void (*each)(void *context, pid_t tid, pid_t inner_tid, bool runnable), void *context)
-{
-    char path[128], status[4096];
-    snprintf(path, sizeof path, "/proc/%d/task", (int)process->pid);
-    DIR *tasks = opendir(path);
-    if (!tasks)
-        return;
-    for (struct dirent *entry; (entry = readdir(tasks));) {
-        if (!is_number(entry->d_name))
-            continue;
-        snprintf(path, sizeof path, "/proc/%d/task/%.20s/status", (int)process->pid, entry->d_name);
-        if (!slurp(path, status, sizeof status))
-            continue;
-        const char *inner = strstr(status, "\nNSpid:"), *state = strstr(status, "\nState:");
-        pid_t tid = (pid_t)atoi(entry->d_name), inner_tid = tid;
-        /* The last of the ids on the line is the innermost namespace's. */
-        for (char *at = inner ? (char *)inner + 7 : NULL, *end; at && *at && *at != '\n'; at = end) {
-            long id = strtol(at, &end, 10);
-            if (end == at)
-                break;
-            inner_tid = (pid_t)id;
-        }
-        each(context, tid, inner_tid, state && state[7 + strspn(state + 7, " \t")] == 'R');
-    }
-    closedir(tasks);
-}

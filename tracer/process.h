@@ -48,8 +48,4 @@ int weir_process_read_pieces(const struct weir_process *process, const struct io
 /* CPU time of the whole process so far, ns; 0 once it is gone. */
 uint64_t weir_process_cpu_ns(const struct weir_process *process);
 
-/* Calls `each` with every thread: its id here, and as its own PID namespace has it, and whether it is running or could run. */
-void weir_process_threads(const struct weir_process *process,
-                          void (*each)(void *context, pid_t tid, pid_t inner_tid, bool runnable), void *context);
-
 #endif

@@ -79,53 +79,35 @@ static void read_logs(struct session *session, uint64_t before_ticks)
 
 /* --- threads ---------------------------------------------------------------------------------------------------------------- */
 
-struct thread_ids {
-    struct {
-        pid_t tid, inner_tid;
-        bool runnable;
-    } all[THREADS_MOST];
-    uint32_t count;
-};
-
-static void note_thread(void *context, pid_t tid, pid_t inner_tid, bool runnable)
-{
-    struct thread_ids *ids = context;
-    if (ids->count < THREADS_MOST) {
-        ids->all[ids->count].tid = tid;
-        ids->all[ids->count].inner_tid = inner_tid;
-        ids->all[ids->count++].runnable = runnable;
-    }
-}
-
 /* Tells the probes which thread has which slot, when that has changed. Before the attach also what each of them does. */
 static int place_threads(struct session *session, bool guess)
 {
     int rc = weir_target_read_threads(&session->target, session->slots);
-    bool changed = false;
+    bool changed = guess;
     for (uint32_t i = 0; !rc && i < WEIR_THREAD_SLOTS; i++)
         changed |=
             session->slots[i].tid != session->placed[i].tid || session->slots[i].generation != session->placed[i].generation;
     if (rc || !changed)
         return rc;
-    struct thread_ids *ids = calloc(1, sizeof *ids);
-    if (!ids)
+    struct weir_probe_listed *listed = calloc(THREADS_MOST, sizeof *listed);
+    if (!listed)
         return -ENOMEM;
-    weir_process_threads(&session->target.process, note_thread, ids);
     uint64_t now_ns = weir_clock_ns();
+    int count = weir_probe_threads(&session->probe, &session->target, listed, THREADS_MOST);
     for (uint32_t i = 0; i < WEIR_THREAD_SLOTS; i++) {
         const struct weir_contract_thread *slot = &session->slots[i];
-        for (uint32_t k = 0; slot->tid && k < ids->count; k++) {
-            if ((weir_u32)ids->all[k].inner_tid != slot->tid)
+        for (int k = 0; slot->tid && k < count; k++) {
+            if (listed[k].inner_tid != slot->tid)
                 continue;
-            weir_probe_place_thread(&session->probe, ids->all[k].tid, i);
+            weir_probe_place_thread(&session->probe, listed[k].tid, i);
             if (guess)
-                weir_probe_guess_thread(&session->probe, i, ids->all[k].runnable, slot->tag, slot->wait, now_ns);
+                weir_probe_guess_thread(&session->probe, i, listed[k].runnable, slot->tag, slot->wait, now_ns);
         }
     }
-    free(ids);
+    free(listed);
     memcpy(session->placed, session->slots, sizeof session->placed);
     weir_probe_places_changed(&session->probe);
-    return 0;
+    return count > 0 ? 0 : count < 0 ? count : -ESRCH;
 }
 
 /* --- begin ------------------------------------------------------------------------------------------------------------------ */

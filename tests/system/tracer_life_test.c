@@ -1,4 +1,5 @@
 /* Attaching and detaching at full load, and all the ways in which a recording can end. */
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -231,6 +232,51 @@ static void targets_that_are_none(void **state)
     assert_int_equal(record(own, "--pipeline x.weir"), 2);
 }
 
+/* A server in a PID namespace of its own, as containers have it: its thread ids there are not those that the probes see. */
+static void a_server_in_a_container(void **state)
+{
+    (void)state;
+    RECORDING_NEEDS_BPF();
+    struct harness_server server;
+    int pids[2];
+    char said[128] = "";
+    harness_build(&server, PIPELINE, NULL, NULL);
+    int lines[2];
+    assert_int_equal(pipe(pids), 0);
+    assert_int_equal(pipe(lines), 0);
+    pid_t outer = fork();
+    assert_true(outer >= 0);
+    if (outer == 0) {
+        pid_t inner = unshare(CLONE_NEWPID) == 0 ? fork() : -1;
+        if (inner == 0) {
+            dup2(lines[1], 1);
+            execl(server.binary, server.binary, (char *)NULL);
+        }
+        _exit(write(pids[1], &inner, sizeof inner) == sizeof inner ? 0 : 1);
+    }
+    assert_int_equal(recording_wait(outer), 0);
+    assert_int_equal(read(pids[0], &server.pid, sizeof server.pid), sizeof server.pid);
+    if (server.pid < 0) {
+        harness_remove(&server);
+        skip();
+    }
+    assert_true(read(lines[0], said, sizeof said - 1) > 0);
+    server.port = atoi(strrchr(said, ':') + 1);
+    pid_t driver = recording_load(&server, LOAD "1500ms");
+    usleep(300000);
+    struct weir_profile *profile = recording_take(&server, WEIR_MODE_EXACT, 500);
+    const struct weir_profile_row *row = recording_row(profile, "p.a"), *outside = recording_row(profile, "(outside)");
+    double truth = recording_truth(profile, row);
+    assert_true(row->items > 100 && row->share > truth - 0.06 && row->share < truth + 0.06);
+    assert_true(outside->share < 0.05);
+    weir_profile_free(profile);
+    recording_load_wait(driver);
+    kill(server.pid, SIGKILL);
+    for (int i = 0; i < 4; i++)
+        close(i < 2 ? pids[i] : lines[i - 2]);
+    harness_remove(&server);
+}
+
 /* Two servers of one executable: both are listed, none is guessed; a PID decides. */
 static void two_matches_are_listed(void **state)
 {
@@ -294,6 +340,7 @@ int main(void)
         cmocka_unit_test(few_descriptors),
         cmocka_unit_test(a_full_disk),
         cmocka_unit_test(targets_that_are_none),
+        cmocka_unit_test(a_server_in_a_container),
         cmocka_unit_test(two_matches_are_listed),
         cmocka_unit_test(a_replaced_executable),
     };
