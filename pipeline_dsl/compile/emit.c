@@ -196,13 +196,13 @@ static uint32_t put_driver(struct emit *emit, const struct weir_topology_pipelin
 {
     const struct weir_topology *t = emit->topology;
     uint32_t end = pipeline->first_stage + pipeline->stage_count;
-    put(emit, "/* On pool %s: from `%s` ", t->pools[t->stages[first].verb == WEIR_REPLY ? t->stages[first].finish_pool : t->stages[first].pool].name,
-        t->stages[first].name);
     uint32_t last = first;
     while (t->stages[last].verb != WEIR_HANDOFF && last + 1 < end)
         last++;
-    put(emit, "to `%s`. */\nstatic void %s__segment__%u(struct weir_thread *thread, struct weir_item *item)\n{\n", t->stages[last].name,
-        pipeline->name, number);
+    /* A reply is finished by the pool that brings the item to it. */
+    uint32_t pool = t->stages[first].finish_pool;
+    put(emit, "/* On pool %s: from `%s` to `%s`. */\n", t->pools[pool].name, t->stages[first].name, t->stages[last].name);
+    put(emit, "static void %s__segment__%u(struct weir_thread *thread, struct weir_item *item)\n{\n", pipeline->name, number);
     for (uint32_t stage = first; stage < last; stage++) {
         put(emit, "    if (");
         put_name(emit, stage);
@@ -251,8 +251,8 @@ static void put_queue(struct emit *emit, const struct weir_topology_queue *queue
     put_name(emit, queue->stage);
     put(emit, "] = {\n        .name = \"%s\", .stage = ", queue->name);
     put_id(emit, queue->stage);
-    put(emit, ", .to_pool = POOL_%s,\n        .limit_bytes = %" PRIu64 "u, .limit_items = %" PRIu64 "u,", emit->topology->pools[queue->to_pool].name,
-        queue->limit_bytes, queue->limit_items);
+    put(emit, ", .to_pool = POOL_%s,\n        .limit_bytes = %" PRIu64 "u, .limit_items = %" PRIu64 "u,",
+        emit->topology->pools[queue->to_pool].name, queue->limit_bytes, queue->limit_items);
     if (queue->kind == WEIR_QUEUE_REPLY) {
         put(emit, " .kind = WEIR_QUEUE_REPLY,\n    },\n");
         return;
@@ -301,8 +301,8 @@ static void put_tables(struct emit *emit)
     const struct weir_topology *t = emit->topology;
     put(emit, "/* --- tables */\n\nstatic const struct weir_plan_pool pools[POOLS] = {\n");
     for (uint32_t i = 0; i < t->pool_count; i++)
-        put(emit, "    [POOL_%s] = { .name = \"%s\", .threads = %u, .listens = %s },\n", t->pools[i].name, t->pools[i].name, t->pools[i].threads,
-            t->pools[i].listens ? "true" : "false");
+        put(emit, "    [POOL_%s] = { .name = \"%s\", .threads = %u, .listens = %s },\n", t->pools[i].name, t->pools[i].name,
+            t->pools[i].threads, t->pools[i].listens ? "true" : "false");
     put(emit, "};\n\nstatic const struct weir_plan_queue queues[QUEUES] = {\n");
     for (uint32_t i = 0; i < t->queue_count; i++)
         put_queue(emit, &t->queues[i]);
@@ -374,15 +374,18 @@ static bool can_emit(const struct weir_topology_stage *s)
 static int check(const struct weir_topology *t, struct weir_error *error)
 {
     if (!t->way_count)
-        return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "%s.weir has no pipeline that listens, so there is no server to build", t->name);
+        return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL,
+                              "%s.weir has no pipeline that listens, so there is no server to build", t->name);
     for (uint32_t i = 0; i < t->stage_count; i++)
         if (!can_emit(&t->stages[i]))
-            return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "%s can't be built by this version of weir: `%s` with these arguments is not known to the compiler",
+            return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "%s can't be built by this version of weir, which can't compile this `%s`",
                                   t->stages[i].full_name, weir_verb_name(t->stages[i].verb));
     for (uint32_t i = 0; i < t->way_count; i++) {
         const struct emit emit = { t, NULL };
-        if (stage_of(&emit, t->ways[i].pipeline, WEIR_FRAME) == WEIR_NONE || stage_of(&emit, t->ways[i].pipeline, WEIR_REPLY) == WEIR_NONE)
-            return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "pipeline %s can't be built: it needs a `frame` and ends in `reply`", t->ways[i].name);
+        uint32_t pipeline = t->ways[i].pipeline;
+        if (stage_of(&emit, pipeline, WEIR_FRAME) == WEIR_NONE || stage_of(&emit, pipeline, WEIR_REPLY) == WEIR_NONE)
+            return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "pipeline %s can't be built: it needs a `frame` and ends in `reply`",
+                                  t->ways[i].name);
     }
     return 0;
 }

@@ -60,7 +60,8 @@ int weir_compile_kit_find(struct weir_compile_kit *kit, struct weir_error *error
     weir_buffer_printf(&path, "%s/flags", weir_buffer_text(&kit->library_dir));
     rc = read_file(weir_buffer_text(&path), &text);
     if (rc != 0) {
-        rc = weir_error_set(error, WEIR_EXIT_CANNOT, -rc, "can't read %s, which says how servers are compiled: %s; run `make` or `make install` again",
+        rc = weir_error_set(error, WEIR_EXIT_CANNOT, -rc,
+                            "can't read %s, which says how servers are compiled: %s; run `make` or `make install` again",
                             weir_buffer_text(&path), strerror(-rc));
         goto out;
     }

@@ -78,8 +78,9 @@ int weir_listener_open(struct weir_listener *listener, const char *pipeline, con
         fd = bind_one(info);
     freeaddrinfo(infos);
     if (fd < 0)
-        return weir_error_set(error, WEIR_EXIT_USAGE, -fd, "can't listen on %s for pipeline %s: %s; choose another with --listen %s=HOST:PORT",
-                              address, pipeline, strerror(-fd), pipeline);
+        return weir_error_set(error, WEIR_EXIT_USAGE, -fd,
+                              "can't listen on %s for pipeline %s: %s; choose another with --listen %s=HOST:PORT", address,
+                              pipeline, strerror(-fd), pipeline);
     listener->fd = fd;
     name_address(listener);
     return 0;

@@ -52,8 +52,9 @@ static int parse_listen(const struct weir_plan *plan, const char *text, struct o
             return 0;
         }
     }
-    return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "--listen takes PIPELINE=ADDR, and '%s' names no pipeline that listens, such as %s=%s",
-                          text, plan->ways[0].name, plan->ways[0].address);
+    return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL,
+                          "--listen takes PIPELINE=ADDR, and '%s' names no pipeline that listens, such as %s=%s", text,
+                          plan->ways[0].name, plan->ways[0].address);
 }
 
 static int parse_one(const struct weir_plan *plan, const char *name, const char *value, struct options *options,
@@ -61,7 +62,8 @@ static int parse_one(const struct weir_plan *plan, const char *name, const char 
 {
     bool listen = strcmp(name, "--listen") == 0, drain = strcmp(name, "--drain") == 0, counters = strcmp(name, "--counters") == 0;
     if (strcmp(name, "--self-metrics") == 0)
-        return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "--self-metrics is not part of this version of weir; --counters FILE writes what the server counts");
+        return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL,
+                              "--self-metrics is not part of this version of weir; --counters FILE writes what the server counts");
     if (!listen && !drain && !counters)
         return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "there is no option '%s'; --help shows those there are", name);
     if (!value)

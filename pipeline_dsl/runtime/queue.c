@@ -186,6 +186,30 @@ static void lock(struct weir_queue *queue, struct weir_thread *thread)
     weir_thread_sleep_end(thread);
 }
 
+/* There is no room. ADMITTED: now there is. Lock held; `block` may let go of it meanwhile. */
+static enum weir_push when_full(struct weir_queue *queue, struct weir_thread *thread, struct weir_item *item, bool resumes,
+                                struct weir_item **evicted)
+{
+    switch (queue->plan->full) {
+    case WEIR_FULL_BLOCK:
+        if (thread->loop)
+            return park(queue, thread->loop, resumes);
+        wait_for_room(queue, thread, item->size_bytes);
+        break;
+    case WEIR_FULL_REJECT:
+        return refuse(queue, item, &queue->block->rejected, WEIR_PUSH_REJECTED);
+    case WEIR_FULL_DROP_NEWEST:
+        return refuse(queue, item, &queue->block->dropped, WEIR_PUSH_DROPPED);
+    case WEIR_FULL_DROP_OLDEST:
+        for (struct weir_item **tail = evicted; !fits(queue, item->size_bytes); tail = &(*tail)->next) {
+            *tail = remove_head(queue, &queue->block->dropped);
+            (*tail)->next = NULL;
+        }
+        break;
+    }
+    return WEIR_PUSH_ADMITTED;
+}
+
 enum weir_push weir_queue_push(struct weir_queue *queue, struct weir_thread *thread, struct weir_item *item, bool resumes,
                                struct weir_item **evicted)
 {
@@ -197,28 +221,8 @@ enum weir_push weir_queue_push(struct weir_queue *queue, struct weir_thread *thr
         item->size_bytes = queue->plan->limit_bytes;
     lock(queue, thread);
     bool waits_its_turn = thread->loop && !resumes && block->parked;
-    if (waits_its_turn || !fits(queue, item->size_bytes)) {
-        switch (queue->plan->full) {
-        case WEIR_FULL_BLOCK:
-            if (thread->loop)
-                outcome = park(queue, thread->loop, resumes);
-            else
-                wait_for_room(queue, thread, item->size_bytes);
-            break;
-        case WEIR_FULL_REJECT:
-            outcome = refuse(queue, item, &block->rejected, WEIR_PUSH_REJECTED);
-            break;
-        case WEIR_FULL_DROP_NEWEST:
-            outcome = refuse(queue, item, &block->dropped, WEIR_PUSH_DROPPED);
-            break;
-        case WEIR_FULL_DROP_OLDEST:
-            for (struct weir_item **tail = evicted; !fits(queue, item->size_bytes); tail = &(*tail)->next) {
-                *tail = remove_head(queue, &block->dropped);
-                (*tail)->next = NULL;
-            }
-            break;
-        }
-    }
+    if (waits_its_turn || !fits(queue, item->size_bytes))
+        outcome = when_full(queue, thread, item, resumes, evicted);
     bool wake = false;
     if (outcome == WEIR_PUSH_ADMITTED) {
         if (block->queued_items == queue->capacity && !grow(queue))

@@ -63,7 +63,7 @@ long harness_count(long normal, long soak)
 size_t harness_memory(size_t limit)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return limit * 16;
+    return limit * 16 + ((size_t)512 << 20); /* shadow, quarantine */
 #else
     return limit;
 #endif

@@ -18,7 +18,8 @@ static int make_folder(const char *path, bool ours, struct weir_error *error)
     if (!ours)
         return 0;
     if (lstat(path, &found) != 0 || !S_ISDIR(found.st_mode) || found.st_uid != geteuid() || (found.st_mode & 022))
-        return weir_error_set(error, WEIR_EXIT_USAGE, EPERM, "the cache folder %s is not yours alone; remove it, or set XDG_CACHE_HOME to another place", path);
+        return weir_error_set(error, WEIR_EXIT_USAGE, EPERM,
+                              "the cache folder %s is not yours alone; remove it, or set XDG_CACHE_HOME to another place", path);
     return 0;
 }
 
@@ -30,7 +31,8 @@ static int find_cache(struct weir_buffer *folder, struct weir_error *error)
     else if (home && home[0] == '/')
         weir_buffer_printf(folder, "%s/.cache", home);
     else
-        return weir_error_set(error, WEIR_EXIT_USAGE, ENOENT, "neither XDG_CACHE_HOME nor HOME names a folder for the compiled server; `weir build` needs neither");
+        return weir_error_set(error, WEIR_EXIT_USAGE, ENOENT,
+                              "neither XDG_CACHE_HOME nor HOME names a folder for the compiled server; `weir build` needs neither");
     int rc = make_folder(weir_buffer_text(folder), false, error);
     if (rc != 0)
         return rc;
@@ -71,8 +73,13 @@ static int run(int argc, char **argv)
     struct weir_buffer source = WEIR_BUFFER_INIT, path = WEIR_BUFFER_INIT;
     weir_arena_init(&arena, 0, SIZE_MAX);
     int exit = weir_cli_load_pipeline("run", argv[1], &arena, &topology);
-    if (exit == WEIR_EXIT_DONE && (weir_compile_emit(&topology, &source, &error) != 0 || make_server(&topology, &source, &path, &error) != 0))
-        exit = weir_cli_fail("run", &error);
+    if (exit == WEIR_EXIT_DONE) {
+        int rc = weir_compile_emit(&topology, &source, &error);
+        if (rc == 0)
+            rc = make_server(&topology, &source, &path, &error);
+        if (rc != 0)
+            exit = weir_cli_fail("run", &error);
+    }
     if (exit == WEIR_EXIT_DONE) {
         argv[1] = path.data;
         execv(path.data, argv + 1);
