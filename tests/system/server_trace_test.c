@@ -1,6 +1,7 @@
 /* What a built server shows to a tracer: its trace points, its contract, its topology, and its stages as functions. */
 #include <fcntl.h>
 #include <gelf.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -200,12 +201,74 @@ static void the_contract_is_found_from_outside(void **state)
     weir_arena_release(&arena);
 }
 
+/* --- under load ---------------------------------------------------------------------------------------------------------- */
+
+static bool load_stops;
+
+static void *load_run(void *argument)
+{
+    uint8_t message[64], many[16 * 64];
+    size_t size = harness_message(message, sizeof message, 1, "load"), all = 0;
+    int fd = harness_connect(server.port);
+    (void)argument;
+    for (int i = 0; i < 16; i++, all += size)
+        memcpy(many + all, message, size);
+    while (!__atomic_load_n(&load_stops, __ATOMIC_RELAXED) && harness_send(fd, many, all))
+        for (int i = 0; i < 16; i++)
+            if (harness_reply(fd, NULL, 0) != 1)
+                return (void *)1;
+    close(fd);
+    return NULL;
+}
+
+/* One block as a tracer reads it: again, until no write came between. */
+static void peek_block(uint64_t address, void *out, size_t size)
+{
+    weir_u32 before, after;
+    do {
+        peek(address, out, size);
+        memcpy(&before, out, sizeof before);
+        peek(address, &after, sizeof after);
+    } while (before != after || (before & 1));
+}
+
+static void no_snapshot_breaks_the_laws(void **state)
+{
+    (void)state;
+    struct weir_contract contract;
+    pthread_t threads[3];
+    void *failed = NULL;
+    uint64_t seen = 0;
+    peek(load_address() + symbol(".dynsym", WEIR_CONTRACT_SYMBOL), &contract, sizeof contract);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, load_run, NULL), 0);
+    for (long i = 0; i < harness_count(20000, 500000); i++) {
+        struct weir_contract_queue queue;
+        struct weir_contract_way way;
+        uint64_t shard = (uint64_t)i % contract.shards;
+        for (uint32_t q = 0; q < contract.queue_count; q++) {
+            peek_block(contract.queues + (q * contract.shards + shard) * sizeof queue, &queue, sizeof queue);
+            assert_int_equal(queue.in, queue.out + queue.dropped + queue.rejected + queue.queued_items);
+        }
+        peek_block(contract.ways + shard * sizeof way, &way, sizeof way);
+        assert_int_equal(way.accepted, way.answered + way.abandoned + way.discarded + way.in_flight);
+        seen = way.accepted > seen ? way.accepted : seen;
+    }
+    __atomic_store_n(&load_stops, true, __ATOMIC_RELAXED);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    assert_true(seen > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_point_is_one_nop_with_a_semaphore),
         cmocka_unit_test(each_stage_is_a_function),
         cmocka_unit_test(the_contract_is_found_from_outside),
+        cmocka_unit_test(no_snapshot_breaks_the_laws),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
