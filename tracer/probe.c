@@ -14,11 +14,13 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -29,6 +31,7 @@
 #define ATTACH_UPROBE_MULTI 48 /* BPF_TRACE_UPROBE_MULTI: newer than Debian 12's header */
 #define BREAKPOINT 0xcc
 #define TRIES_MOST 1000
+#define STOP_STEPS 40
 #define GAP_LEAST_NS 1000000u
 #define GAP_MOST_NS 1000000000u
 #define RING_LIGHT (4u << 20) /* another tracer may be asking for every item */
@@ -329,15 +332,46 @@ static void close_link(int *link)
     *link = -1;
 }
 
-void weir_probe_stop_asking(struct weir_probe *probe)
+/* Closing a link waits for the kernel's grace periods, 20 to 60 ms, although the breakpoints and the semaphores are gone at its
+ * beginning. So it is done aside; the semaphore tells when the target has stopped stamping. */
+static void *close_aside(void *link)
 {
-    close_link(&probe->ask_link);
+    close_link(link);
+    return NULL;
+}
+
+static bool still_asks(const struct weir_target *target)
+{
+    for (uint32_t i = 0; i < target->point_count; i++) {
+        const struct weir_elf_point *point = &target->points[i];
+        uint16_t semaphore = 0;
+        if (strncmp(point->name, "trace_", 6) == 0 && point->semaphore_address &&
+            weir_process_read(&target->process, point->semaphore_address + target->bias, &semaphore, sizeof semaphore) == 0 && semaphore)
+            return true;
+    }
+    return false;
+}
+
+void weir_probe_stop_asking(struct weir_probe *probe, const struct weir_target *target)
+{
+    if (probe->ask_link < 0)
+        return;
+    probe->closing = pthread_create(&probe->closer, NULL, close_aside, &probe->ask_link) == 0;
+    if (!probe->closing)
+        close_link(&probe->ask_link);
+    /* Another tracer may go on asking, so this has an end. */
+    const struct timespec step = { 0, 500000 };
+    for (int i = 0; i < STOP_STEPS && still_asks(target); i++)
+        nanosleep(&step, NULL);
 }
 
 void weir_probe_detach(struct weir_probe *probe)
 {
-    close_link(&probe->ask_link);
     close_link(&probe->listen_link);
+    if (probe->closing)
+        pthread_join(probe->closer, NULL);
+    probe->closing = false;
+    close_link(&probe->ask_link);
     if (!probe->bpf)
         return;
     __atomic_store_n(&probe->bpf->bss->stopping, 1, __ATOMIC_RELAXED);

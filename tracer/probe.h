@@ -4,12 +4,13 @@
  *
  * Units: ns of CLOCK_MONOTONIC.
  * Owns: programs, maps and links, until weir_probe_close(). When the tracer dies the kernel takes all of them away.
- * Threads: owner only.
+ * Threads: owner only; a detach uses one more for a moment.
  * Errors: WEIR_EXIT_CANNOT and a sentence that names the capability or feature that is missing.
  */
 #ifndef WEIR_TRACER_PROBE_H
 #define WEIR_TRACER_PROBE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 
 #include "probes/probe.h"
@@ -32,6 +33,8 @@ struct weir_probe {
     struct weir_probe_sink sink;
     struct ring_buffer *rings;
     int listen_link, ask_link;         /* thread_start and items_flush; trace_on and trace_exact; -1: none */
+    pthread_t closer;                  /* closes ask_link */
+    bool closing;
     struct weir_probe_thread *threads; /* the maps, mapped */
     uint64_t *off_tags, *wakeups;
     size_t threads_size, off_tags_size, wakeups_size;
@@ -62,8 +65,8 @@ void weir_probe_guess_thread(struct weir_probe *probe, uint32_t slot, bool runna
 void weir_probe_places_changed(struct weir_probe *probe);
 
 int weir_probe_attach(struct weir_probe *probe, const struct weir_target *target, struct weir_error *error);
-/* Takes away the points that ask for stamping. */
-void weir_probe_stop_asking(struct weir_probe *probe);
+/* Takes away the points that ask for stamping, and waits until the target knows (20 ms at most). */
+void weir_probe_stop_asking(struct weir_probe *probe, const struct weir_target *target);
 /* Takes away all the rest; what is in the buffers stays. */
 void weir_probe_detach(struct weir_probe *probe);
 void weir_probe_close(struct weir_probe *probe);

@@ -341,7 +341,7 @@ static void drain(struct session *session)
     while (session->options->mode == WEIR_MODE_EXACT && weir_clock_ns() < until_ns && !is_drained(session))
         if (wait_until(session, weir_clock_ns() + 1000000u))
             break;
-    weir_probe_stop_asking(&session->probe);
+    weir_probe_stop_asking(&session->probe, &session->target);
     weir_probe_drain(&session->probe);
     read_logs(session, UINT64_MAX);
 }

@@ -30,13 +30,25 @@ static int find_elf(Dwfl_Module *module, void **userdata, const char *name, Dwar
     return dwfl_linux_proc_find_elf(module, userdata, name, base, file_name, elf);
 }
 
-/* Debug files that lie on this machine are welcome; searching for them over the network is not. */
+/* A debug file of this machine, by the build id. libdwfl's own search would load a web client and may ask the network. */
 static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base, const char *file_name,
                           const char *link_file, GElf_Word crc, char **debug_name)
 {
-    if (getenv("DEBUGINFOD_URLS"))
+    (void)userdata, (void)name, (void)base, (void)file_name, (void)link_file, (void)crc;
+    const unsigned char *bits;
+    GElf_Addr where;
+    char path[256];
+    int count = dwfl_module_build_id(module, &bits, &where);
+    if (count < 2 || count > 64)
         return -1;
-    return dwfl_standard_find_debuginfo(module, userdata, name, base, file_name, link_file, crc, debug_name);
+    int length = snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%02x/", bits[0]);
+    for (int i = 1; i < count; i++)
+        length += snprintf(path + length, sizeof path - (size_t)length, "%02x", bits[i]);
+    snprintf(path + length, sizeof path - (size_t)length, ".debug");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        *debug_name = strdup(path);
+    return fd;
 }
 
 static const Dwfl_Callbacks callbacks = { .find_elf = find_elf, .find_debuginfo = find_debuginfo };
@@ -82,6 +94,11 @@ void weir_symbols_name(struct weir_symbols *symbols, uint64_t address, int is_re
     /* A call may be a function's last instruction, so the address after it may be the next function's. */
     uint64_t at = is_return && address ? address - 1 : address;
     Dwfl_Module *module = symbols ? dwfl_addrmodule(symbols->dwfl, at) : NULL;
+    /* libdwfl gives the gaps between files, and the far ends, to a neighbour. */
+    Dwarf_Addr low = 0, high = 0;
+    const char *file = module ? dwfl_module_info(module, NULL, &low, &high, NULL, NULL, NULL, NULL) : NULL;
+    if (at < low || at >= high)
+        module = NULL;
     opening = symbols;
     const char *name = module ? dwfl_module_addrname(module, at) : NULL;
     opening = NULL;
@@ -89,9 +106,8 @@ void weir_symbols_name(struct weir_symbols *symbols, uint64_t address, int is_re
         snprintf(text, size, "%.*s", (int)strcspn(name, "@"), name); /* without the symbol's version */
         return;
     }
-    const char *file = module ? dwfl_module_info(module, NULL, NULL, NULL, NULL, NULL, NULL, NULL) : NULL;
-    const char *slash = file ? strrchr(file, '/') : NULL;
-    if (file)
+    const char *slash = module && file ? strrchr(file, '/') : NULL;
+    if (module && file)
         snprintf(text, size, "[%s]", slash ? slash + 1 : file);
     else
         snprintf(text, size, "[unknown]");
