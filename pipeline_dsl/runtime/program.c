@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "pipeline_dsl/runtime/server.h"
@@ -114,6 +115,16 @@ static int serve(const struct weir_plan *plan, const struct options *options, st
     return rc;
 }
 
+/* Every connection takes a descriptor, and the usual soft limit of 1,024 is there for programs that use select(). */
+static void raise_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 int weir_server_main(const struct weir_plan *plan, int argc, char **argv)
 {
     struct weir_error error = WEIR_ERROR_INIT;
@@ -125,6 +136,7 @@ int weir_server_main(const struct weir_plan *plan, int argc, char **argv)
             return WEIR_EXIT_DONE;
         }
     signal(SIGPIPE, SIG_IGN);
+    raise_descriptors();
     options.addresses = calloc(plan->way_count + 1, sizeof *options.addresses);
     int rc = options.addresses ? 0 : weir_error_set(&error, WEIR_EXIT_USAGE, ENOMEM, "no memory to start");
     if (rc == 0)

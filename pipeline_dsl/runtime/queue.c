@@ -37,11 +37,15 @@ void weir_intake_release(struct weir_intake *intake)
     pthread_cond_destroy(&intake->not_empty);
 }
 
-void weir_intake_close(struct weir_intake *intake, bool discards)
+void weir_intake_discard(struct weir_intake *intake)
+{
+    __atomic_store_n(&intake->discards, true, __ATOMIC_RELAXED);
+}
+
+void weir_intake_close(struct weir_intake *intake)
 {
     pthread_mutex_lock(&intake->mutex);
     intake->closed = true;
-    __atomic_store_n(&intake->discards, discards, __ATOMIC_RELAXED);
     pthread_cond_broadcast(&intake->not_empty);
     pthread_mutex_unlock(&intake->mutex);
 }

@@ -32,8 +32,8 @@ struct weir_intake {
     uint32_t next;      /* where the next take starts to look */
     uint32_t sleeping;  /* takers that wait */
     uint32_t signalled; /* of those: already woken, not yet running */
-    bool closed;        /* takers get null once the queues are empty */
-    bool discards;      /* what is still taken is not worked on any more */
+    bool closed;
+    bool discards;      /* atomic */
 };
 
 struct weir_queue {
@@ -51,8 +51,10 @@ struct weir_queue {
 
 void weir_intake_init(struct weir_intake *intake, struct weir_queue **queues, uint32_t queue_count);
 void weir_intake_release(struct weir_intake *intake);
-/* No more items will come: wakes all takers. `discards`: the queues are only emptied, time is up. */
-void weir_intake_close(struct weir_intake *intake, bool discards);
+/* Time is up: what is taken from now on is only sent back. */
+void weir_intake_discard(struct weir_intake *intake);
+/* No more items will come: takers get null once the queues are empty. */
+void weir_intake_close(struct weir_intake *intake);
 
 /* `loop_count`: event loops that may push. */
 void weir_queue_init(struct weir_queue *queue, const struct weir_plan *plan, uint32_t index, struct weir_intake *intake,

@@ -5,7 +5,8 @@
  * The end comes in three steps, each with a limit, so that neither a client that never reads nor a stage that never returns can
  * hold it up:
  *   draining   no new connections or requests; each connection closes when its replies are written. At most `drain_ns`
- *   ending     loops close what is left, workers empty their queues without working on them. At most 2 s
+ *   ending     loops close what is left, workers send back what is queued without working on it. A loop ends when all of its
+ *              items are back; only when all loops have ended can no item be on its way to a worker, and workers end. At most 2 s
  *   ended      every thread is joined, or known to be stuck
  */
 #include "pipeline_dsl/runtime/server.h"
@@ -154,11 +155,16 @@ static bool loops_idle(const struct weir_server *server)
     return true;
 }
 
-static bool threads_ended(const struct weir_server *server)
+static bool loops_ended(const struct weir_server *server)
 {
     for (uint32_t i = 0; i < server->loop_count; i++)
         if (!__atomic_load_n(&server->loops[i].ended, __ATOMIC_ACQUIRE))
             return false;
+    return true;
+}
+
+static bool workers_ended(const struct weir_server *server)
+{
     for (uint32_t i = 0; i < server->worker_count; i++)
         if (!__atomic_load_n(&server->workers[i].ended, __ATOMIC_ACQUIRE))
             return false;
@@ -179,9 +185,19 @@ static void end(struct weir_server *server)
     server->state = WEIR_SERVER_ENDING;
     server->deadline_ns = weir_clock_ns() + END_NS;
     for (uint32_t i = 0; i < server->plan->pool_count; i++)
-        weir_intake_close(&server->intakes[i], true);
+        weir_intake_discard(&server->intakes[i]);
     for (uint32_t i = 0; i < server->loop_count; i++)
         weir_loop_stop(&server->loops[i]);
+}
+
+/* Whether all threads are done. */
+static bool end_workers(struct weir_server *server)
+{
+    if (!loops_ended(server))
+        return false;
+    for (uint32_t i = 0; i < server->plan->pool_count; i++)
+        weir_intake_close(&server->intakes[i]);
+    return workers_ended(server);
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -191,8 +207,11 @@ static void on_tick(uv_timer_t *timer)
     if (server->state == WEIR_SERVER_DRAINING && (loops_idle(server) || late)) {
         server->timed_out = !loops_idle(server);
         end(server);
-    } else if (server->state == WEIR_SERVER_ENDING && (threads_ended(server) || late)) {
-        server->stuck = !threads_ended(server);
+    } else if (server->state == WEIR_SERVER_ENDING) {
+        bool done = end_workers(server);
+        if (!done && !late)
+            return;
+        server->stuck = !done;
         server->state = WEIR_SERVER_ENDED;
         uv_stop(&server->uv);
     }

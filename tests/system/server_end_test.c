@@ -143,6 +143,33 @@ static void a_drain_waits_for_what_is_in_the_queue(void **state)
     harness_remove(&server);
 }
 
+/* Items are on their way from the middle pool to the last one when the time is up: none may be lost, nobody may hang. */
+static void time_is_up_while_items_go_from_pool_to_pool(void **state)
+{
+    (void)state;
+    struct harness_server server;
+    uint8_t many[200 * 64];
+    const char *options[] = { "--drain", "100ms", NULL };
+    harness_build(&server, "pool io threads 1\npool middle threads 2\npool last threads 1\n"
+                           "pipeline riemann {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 1MiB\n"
+                           "    handoff middle limit 64MiB items 4 full block as first\n    decode riemann\n    busy 0ns pause 20ms as a\n"
+                           "    handoff last limit 64MiB items 1 full block as second\n    busy 0ns pause 30ms as b\n"
+                           "    encode riemann\n    reply\n}\n", NULL, NULL);
+    harness_start(&server, options);
+    int fd = harness_connect(server.port);
+    assert_true(harness_send(fd, many, fill(many, sizeof many, 200)));
+    usleep(200000);
+    uint64_t start_ns = weir_clock_ns();
+    assert_int_equal(harness_wait(&server, SIGTERM), 0);
+    assert_true(weir_clock_ns() - start_ns < 1900 * (uint64_t)MS);
+    harness_check_conservation(&server);
+    assert_int_equal(harness_counter(&server, "ways_in", "riemann", "in_flight"), 0);
+    assert_int_equal(harness_counter(&server, "queues", "riemann.second", "queued"), 0);
+    assert_true(harness_counter(&server, "ways_in", "riemann", "abandoned") > 0);
+    close(fd);
+    harness_remove(&server);
+}
+
 static void a_second_signal_ends_it(void **state)
 {
     (void)state;
@@ -292,6 +319,7 @@ int main(void)
         cmocka_unit_test(sigterm_at_full_load_answers_what_it_took),
         cmocka_unit_test(a_client_that_never_reads_does_not_hang_the_drain),
         cmocka_unit_test(a_drain_waits_for_what_is_in_the_queue),
+        cmocka_unit_test(time_is_up_while_items_go_from_pool_to_pool),
         cmocka_unit_test(a_second_signal_ends_it),
         cmocka_unit_test(a_bad_command_line_gets_one_sentence),
         cmocka_unit_test(two_pipelines_listen_and_share_a_pool),

@@ -136,7 +136,7 @@ static void a_closed_intake_is_emptied_and_then_null(void **state)
     struct weir_item item = { 0 }, *evicted;
     set_up(&bench, WEIR_FULL_BLOCK, 10, 1000);
     push(&bench, &item, 1, &evicted);
-    weir_intake_close(&bench.intake, false);
+    weir_intake_close(&bench.intake);
     assert_ptr_equal(take(&bench), &item);
     assert_null(take(&bench));
     tear_down(&bench);
@@ -210,7 +210,7 @@ static void nothing_is_lost_among_many_threads_and_no_snapshot_is_torn(void **st
     }
     for (int i = 0; i < 3; i++)
         pthread_join(pushers[i], NULL);
-    weir_intake_close(&crowd.bench.intake, false);
+    weir_intake_close(&crowd.bench.intake);
     for (int i = 0; i < 3; i++)
         pthread_join(takers[i], NULL);
     __atomic_store_n(&crowd.stop, true, __ATOMIC_RELAXED);
