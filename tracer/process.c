@@ -78,6 +78,8 @@ static bool fits(pid_t pid, const char *target, bool is_path, char *exe, size_t 
     bool known = exe_of(pid, exe, size);
     if (known)
         cut_deleted(exe);
+    else if (errno == ENOENT)
+        return false; /* a kernel thread, or dead and not yet waited for */
     if (is_path)
         return known && strcmp(exe, target) == 0;
     if (known && strcmp(last_part(exe), target) == 0)
