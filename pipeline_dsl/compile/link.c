@@ -56,6 +56,8 @@ static int compile(struct link *link, const char *source, const char *object, bo
     weir_command_add_words(&command, weir_buffer_text(&link->kit->cc));
     weir_command_add_words(&command, weir_buffer_text(&link->kit->cflags));
     weir_command_add(&command, "-D_GNU_SOURCE");
+    /* The folder's name is random; without it in the debug information the same input gives the same server. */
+    add_format(&command, "-ffile-prefix-map=%s=%s", link->folder, link->topology->name);
     weir_command_add(&command, rooms ? "-w" : "-Wall");
     add_format(&command, rooms ? "-I%s/weir" : "-I%s", weir_buffer_text(&link->kit->include_dir), NULL);
     weir_command_add(&command, "-c");
@@ -113,8 +115,8 @@ static int build_in(struct link *link, const struct weir_buffer *source, const c
 {
     struct weir_buffer c = WEIR_BUFFER_INIT, o = WEIR_BUFFER_INIT;
     struct weir_command linking = WEIR_COMMAND_INIT;
-    weir_buffer_printf(&c, "%s/%s.c", link->folder, "server");
-    weir_buffer_printf(&o, "%s/%s.o", link->folder, "server");
+    weir_buffer_printf(&c, "%s/server.c", link->folder);
+    weir_buffer_printf(&o, "%s/server.o", link->folder);
     weir_command_add_words(&linking, weir_buffer_text(&link->kit->cc));
     weir_command_add_words(&linking, weir_buffer_text(&link->kit->cflags));
     weir_command_add(&linking, weir_buffer_text(&o));
