@@ -76,18 +76,18 @@ void weir_loop_adopt(struct weir_loop *loop, int fd, uint32_t way)
     }
     *arrival = (struct weir_arrival){ .fd = fd, .way = way };
     __atomic_fetch_add(&loop->load, 1, __ATOMIC_RELAXED);
-    pthread_mutex_lock(&loop->mutex);
+    weir_mutex_lock(&loop->mutex);
     arrival->next = loop->arrivals;
     loop->arrivals = arrival;
-    pthread_mutex_unlock(&loop->mutex);
+    weir_mutex_unlock(&loop->mutex);
     uv_async_send(&loop->wake);
 }
 
 static void ask(struct weir_loop *loop, bool *what)
 {
-    pthread_mutex_lock(&loop->mutex);
+    weir_mutex_lock(&loop->mutex);
     *what = true;
-    pthread_mutex_unlock(&loop->mutex);
+    weir_mutex_unlock(&loop->mutex);
     uv_async_send(&loop->wake);
 }
 
@@ -106,8 +106,7 @@ void weir_loop_stop(struct weir_loop *loop)
     ask(loop, &loop->stops);
 }
 
-/* Lock held. */
-static void ring_enter(struct weir_loop *loop, struct weir_item *item)
+static void ring_enter(struct weir_loop *loop, struct weir_item *item) WEIR_REQUIRES(loop->mutex)
 {
     struct weir_contract_queue *block = weir_loop_ring(loop, item->way->reply_queue);
     weir_seqlock_begin(&block->sequence);
@@ -139,7 +138,7 @@ void weir_loop_finish(struct weir_thread *thread, struct weir_item *item)
     item->record.tick_count = 0;
     item->next = NULL;
 
-    pthread_mutex_lock(&loop->mutex);
+    weir_mutex_lock(&loop->mutex);
     ring_enter(loop, item);
     bool was_empty = false;
     if (thread->loop != loop) {
@@ -150,7 +149,7 @@ void weir_loop_finish(struct weir_thread *thread, struct weir_item *item)
             loop->done_last->next = item;
         loop->done_last = item;
     }
-    pthread_mutex_unlock(&loop->mutex);
+    weir_mutex_unlock(&loop->mutex);
     if (was_empty)
         uv_async_send(&loop->wake);
     weir_item_segment_end(thread, &record);
@@ -215,14 +214,14 @@ static void on_wake(uv_async_t *async)
 {
     struct weir_loop *loop = async->data;
     weir_thread_sleep_end(&loop->thread);
-    pthread_mutex_lock(&loop->mutex);
+    weir_mutex_lock(&loop->mutex);
     struct weir_item *finished = loop->done_first;
     struct weir_arrival *arrivals = loop->arrivals;
     bool resumes = loop->resumes, drains = loop->drains, stops = loop->stops;
     loop->done_first = loop->done_last = NULL;
     loop->arrivals = NULL;
     loop->resumes = false;
-    pthread_mutex_unlock(&loop->mutex);
+    weir_mutex_unlock(&loop->mutex);
 
     take_finished(finished);
     take_arrivals(loop, arrivals);
@@ -298,7 +297,7 @@ int weir_loop_start(struct weir_loop *loop, const struct weir_plan *plan, struct
                     struct weir_error *error)
 {
     *loop = (struct weir_loop){ .plan = plan, .queues = queues, .pool = pool, .shard = shard };
-    pthread_mutex_init(&loop->mutex, NULL);
+    weir_mutex_init(&loop->mutex);
     loop->scratch = malloc(WEIR_LOOP_SCRATCH);
     loop->acks = malloc(WEIR_LOOP_ACKS * sizeof weir_message_ack);
     loop->parked = calloc(plan->queue_count + 1, sizeof *loop->parked);
@@ -329,7 +328,7 @@ void weir_loop_release(struct weir_loop *loop)
         free(item);
     }
     weir_block_cache_release(&loop->blocks);
-    pthread_mutex_destroy(&loop->mutex);
+    weir_mutex_release(&loop->mutex);
     free(loop->scratch);
     free(loop->acks);
     free(loop->parked);

@@ -14,6 +14,7 @@
 #include <uv.h>
 
 #include "pipeline_dsl/runtime/item.h"
+#include "pipeline_dsl/runtime/mutex.h"
 
 #define WEIR_LOOP_SCRATCH ((size_t)256 << 10)
 #define WEIR_LOOP_ACKS 1024u /* acknowledgements that one send() may carry */
@@ -45,11 +46,11 @@ struct weir_loop {
     uint32_t shard; /* which of a way's and a ring's blocks are this loop's */
     uint32_t load;  /* connections, those on their way included; atomic */
 
-    pthread_mutex_t mutex;
-    struct weir_item *done_first, *done_last; /* finished items, under mutex */
-    struct weir_arrival *arrivals;            /* under mutex, newest first */
-    bool resumes, drains, stops;              /* under mutex: what else the wakeup means */
-    /* This loop's share of each reply ring is under mutex too: plan->queue_blocks[queue][shard]. */
+    struct weir_mutex mutex;
+    struct weir_item *done_first, *done_last; /* finished items. Requires: mutex */
+    struct weir_arrival *arrivals;            /* newest first. Requires: mutex */
+    bool resumes, drains, stops;              /* what else the wakeup means. Requires: mutex */
+    /* This loop's share of each reply ring requires mutex too: plan->queue_blocks[queue][shard]. */
 
     struct weir_conn *connections;
     struct weir_conn_list *parked; /* [queue_count]: connections whose item waits for that queue */

@@ -27,13 +27,13 @@
 void weir_intake_init(struct weir_intake *intake, struct weir_queue **queues, uint32_t queue_count)
 {
     *intake = (struct weir_intake){ .queues = queues, .queue_count = queue_count };
-    pthread_mutex_init(&intake->mutex, NULL);
+    weir_mutex_init(&intake->mutex);
     pthread_cond_init(&intake->not_empty, NULL);
 }
 
 void weir_intake_release(struct weir_intake *intake)
 {
-    pthread_mutex_destroy(&intake->mutex);
+    weir_mutex_release(&intake->mutex);
     pthread_cond_destroy(&intake->not_empty);
 }
 
@@ -44,10 +44,10 @@ void weir_intake_discard(struct weir_intake *intake)
 
 void weir_intake_close(struct weir_intake *intake)
 {
-    pthread_mutex_lock(&intake->mutex);
+    weir_mutex_lock(&intake->mutex);
     intake->closed = true;
     pthread_cond_broadcast(&intake->not_empty);
-    pthread_mutex_unlock(&intake->mutex);
+    weir_mutex_unlock(&intake->mutex);
 }
 
 void weir_queue_init(struct weir_queue *queue, const struct weir_plan *plan, uint32_t index, struct weir_intake *intake,
@@ -76,13 +76,13 @@ void weir_queue_release(struct weir_queue *queue)
 
 /* --- lock held in all of these ------------------------------------------------------------------------------------------ */
 
-static bool fits(const struct weir_queue *queue, size_t size)
+static bool fits(const struct weir_queue *queue, size_t size) WEIR_REQUIRES(queue->intake->mutex)
 {
     return queue->block->queued_items < queue->plan->limit_items &&
            queue->block->queued_bytes <= queue->plan->limit_bytes - size;
 }
 
-static bool grow(struct weir_queue *queue)
+static bool grow(struct weir_queue *queue) WEIR_REQUIRES(queue->intake->mutex)
 {
     struct weir_item **ring = malloc(2 * queue->capacity * sizeof *ring);
     if (!ring)
@@ -96,7 +96,7 @@ static bool grow(struct weir_queue *queue)
     return true;
 }
 
-static void admit(struct weir_queue *queue, struct weir_item *item, bool resumes)
+static void admit(struct weir_queue *queue, struct weir_item *item, bool resumes) WEIR_REQUIRES(queue->intake->mutex)
 {
     struct weir_contract_queue *block = queue->block;
     queue->ring[(queue->head + block->queued_items) & (queue->capacity - 1)] = item;
@@ -111,7 +111,7 @@ static void admit(struct weir_queue *queue, struct weir_item *item, bool resumes
 }
 
 /* Takes the head off; it counts in `word`: out or dropped. */
-static struct weir_item *remove_head(struct weir_queue *queue, weir_u64 *word)
+static struct weir_item *remove_head(struct weir_queue *queue, weir_u64 *word) WEIR_REQUIRES(queue->intake->mutex)
 {
     struct weir_contract_queue *block = queue->block;
     struct weir_item *item = queue->ring[queue->head];
@@ -125,6 +125,7 @@ static struct weir_item *remove_head(struct weir_queue *queue, weir_u64 *word)
 }
 
 static enum weir_push refuse(struct weir_queue *queue, struct weir_item *item, weir_u64 *word, enum weir_push outcome)
+    WEIR_REQUIRES(queue->intake->mutex)
 {
     struct weir_contract_queue *block = queue->block;
     weir_seqlock_begin(&block->sequence);
@@ -135,14 +136,14 @@ static enum weir_push refuse(struct weir_queue *queue, struct weir_item *item, w
     return outcome;
 }
 
-static void count_parked(struct weir_queue *queue, int change)
+static void count_parked(struct weir_queue *queue, int change) WEIR_REQUIRES(queue->intake->mutex)
 {
     weir_seqlock_begin(&queue->block->sequence);
     weir_word_add(&queue->block->parked, (weir_u64)(int64_t)change);
     weir_seqlock_end(&queue->block->sequence);
 }
 
-static enum weir_push park(struct weir_queue *queue, struct weir_loop *loop, bool resumes)
+static enum weir_push park(struct weir_queue *queue, struct weir_loop *loop, bool resumes) WEIR_REQUIRES(queue->intake->mutex)
 {
     if (!resumes)
         count_parked(queue, 1);
@@ -153,25 +154,25 @@ static enum weir_push park(struct weir_queue *queue, struct weir_loop *loop, boo
     return WEIR_PUSH_PARK;
 }
 
-static void wait_for_room(struct weir_queue *queue, struct weir_thread *thread, size_t size)
+static void wait_for_room(struct weir_queue *queue, struct weir_thread *thread, size_t size) WEIR_REQUIRES(queue->intake->mutex)
 {
     while (!fits(queue, size)) {
         if (weir_thread_should_flush(thread)) {
-            pthread_mutex_unlock(&queue->intake->mutex);
+            weir_mutex_unlock(&queue->intake->mutex);
             weir_thread_flush(thread);
-            pthread_mutex_lock(&queue->intake->mutex);
+            weir_mutex_lock(&queue->intake->mutex);
             continue;
         }
         queue->pushers++;
         weir_thread_wait(thread, WEIR_WAIT_FULL, queue->index);
-        pthread_cond_wait(&queue->not_full, &queue->intake->mutex);
+        weir_mutex_wait(&queue->intake->mutex, &queue->not_full);
         weir_thread_sleep_end(thread);
         queue->pushers--;
     }
 }
 
 /* One taker who sleeps and has not been woken yet is to be woken. */
-static bool claim_sleeper(struct weir_intake *intake)
+static bool claim_sleeper(struct weir_intake *intake) WEIR_REQUIRES(intake->mutex)
 {
     if (intake->sleeping <= intake->signalled)
         return false;
@@ -181,18 +182,19 @@ static bool claim_sleeper(struct weir_intake *intake)
 
 /* --- the lock is taken here ---------------------------------------------------------------------------------------------- */
 
-static void lock(struct weir_queue *queue, struct weir_thread *thread)
+/* `queue`: which one's lock the thread is seen to wait for. */
+static void lock(struct weir_intake *intake, uint32_t queue, struct weir_thread *thread) WEIR_ACQUIRES(intake->mutex)
 {
-    if (pthread_mutex_trylock(&queue->intake->mutex) == 0)
+    if (weir_mutex_try(&intake->mutex))
         return;
-    weir_thread_wait(thread, WEIR_WAIT_LOCK, queue->index);
-    pthread_mutex_lock(&queue->intake->mutex);
+    weir_thread_wait(thread, WEIR_WAIT_LOCK, queue);
+    weir_mutex_lock(&intake->mutex);
     weir_thread_sleep_end(thread);
 }
 
-/* There is no room. ADMITTED: now there is. Lock held; `block` may let go of it meanwhile. */
+/* There is no room. ADMITTED: now there is. `block` may let go of the lock meanwhile. */
 static enum weir_push when_full(struct weir_queue *queue, struct weir_thread *thread, struct weir_item *item, bool resumes,
-                                struct weir_item **evicted)
+                                struct weir_item **evicted) WEIR_REQUIRES(queue->intake->mutex)
 {
     switch (queue->plan->full) {
     case WEIR_FULL_BLOCK:
@@ -223,7 +225,7 @@ enum weir_push weir_queue_push(struct weir_queue *queue, struct weir_thread *thr
     /* The language has made sure that the largest item fits into an empty queue; an estimate may overshoot. */
     if (item->size_bytes > queue->plan->limit_bytes)
         item->size_bytes = queue->plan->limit_bytes;
-    lock(queue, thread);
+    lock(queue->intake, queue->index, thread);
     bool waits_its_turn = thread->loop && !resumes && block->parked;
     if (waits_its_turn || !fits(queue, item->size_bytes))
         outcome = when_full(queue, thread, item, resumes, evicted);
@@ -235,7 +237,7 @@ enum weir_push weir_queue_push(struct weir_queue *queue, struct weir_thread *thr
             admit(queue, item, resumes);
         wake = outcome == WEIR_PUSH_ADMITTED && claim_sleeper(queue->intake);
     }
-    pthread_mutex_unlock(&queue->intake->mutex);
+    weir_mutex_unlock(&queue->intake->mutex);
     if (wake)
         pthread_cond_signal(&queue->intake->not_empty);
     return outcome;
@@ -243,13 +245,13 @@ enum weir_push weir_queue_push(struct weir_queue *queue, struct weir_thread *thr
 
 void weir_queue_unpark(struct weir_queue *queue)
 {
-    pthread_mutex_lock(&queue->intake->mutex);
+    weir_mutex_lock(&queue->intake->mutex);
     count_parked(queue, -1);
-    pthread_mutex_unlock(&queue->intake->mutex);
+    weir_mutex_unlock(&queue->intake->mutex);
 }
 
-/* The queue whose turn it is, and the turn passes on; null when all are empty. Lock held. */
-static struct weir_queue *first_with_items(struct weir_intake *intake)
+/* The queue whose turn it is, and the turn passes on; null when all are empty. */
+static struct weir_queue *first_with_items(struct weir_intake *intake) WEIR_REQUIRES(intake->mutex)
 {
     for (uint32_t i = 0; i < intake->queue_count; i++) {
         uint32_t at = (intake->next + i) % intake->queue_count;
@@ -261,18 +263,18 @@ static struct weir_queue *first_with_items(struct weir_intake *intake)
     return NULL;
 }
 
-/* Lock held; let go while the thread sleeps. */
-static void sleep_until_item(struct weir_intake *intake, struct weir_thread *thread)
+/* The lock is let go while the thread sleeps. */
+static void sleep_until_item(struct weir_intake *intake, struct weir_thread *thread) WEIR_REQUIRES(intake->mutex)
 {
     if (weir_thread_should_flush(thread)) {
-        pthread_mutex_unlock(&intake->mutex);
+        weir_mutex_unlock(&intake->mutex);
         weir_thread_flush(thread);
-        pthread_mutex_lock(&intake->mutex);
+        weir_mutex_lock(&intake->mutex);
         return;
     }
     intake->sleeping++;
     weir_thread_wait(thread, WEIR_WAIT_IDLE, intake->queues[intake->next]->index);
-    pthread_cond_wait(&intake->not_empty, &intake->mutex);
+    weir_mutex_wait(&intake->mutex, &intake->not_empty);
     weir_thread_sleep_end(thread);
     intake->sleeping--;
     if (intake->signalled)
@@ -280,8 +282,8 @@ static void sleep_until_item(struct weir_intake *intake, struct weir_thread *thr
 }
 
 /* At 3/4 fill those who were stopped may go on: a worker for each item taken, event loops all. Hands out at most WAKE_AT_ONCE
- * loops to wake after the lock is let go. Lock held. */
-static uint32_t claim_loops(struct weir_queue *queue, struct weir_loop **loops)
+ * loops to wake after the lock is let go. */
+static uint32_t claim_loops(struct weir_queue *queue, struct weir_loop **loops) WEIR_REQUIRES(queue->intake->mutex)
 {
     const struct weir_contract_queue *block = queue->block;
     if (!queue->waiting_count || block->queued_items > queue->plan->limit_items * 3 / 4 ||
@@ -300,10 +302,16 @@ static void wake_loops(struct weir_queue *queue, struct weir_loop **loops, uint3
             weir_loop_resume(loops[i]);
         if (count < WAKE_AT_ONCE)
             return;
-        pthread_mutex_lock(&queue->intake->mutex);
+        weir_mutex_lock(&queue->intake->mutex);
         count = claim_loops(queue, loops);
-        pthread_mutex_unlock(&queue->intake->mutex);
+        weir_mutex_unlock(&queue->intake->mutex);
     }
+}
+
+/* A queue of the intake that is locked: its lock is the same one. */
+static void same_lock(const struct weir_queue *queue) WEIR_HOLDS(queue->intake->mutex)
+{
+    (void)queue;
 }
 
 struct weir_item *weir_intake_take(struct weir_intake *intake, struct weir_thread *thread, struct weir_queue **from)
@@ -311,20 +319,21 @@ struct weir_item *weir_intake_take(struct weir_intake *intake, struct weir_threa
     struct weir_loop *loops[WAKE_AT_ONCE];
     struct weir_queue *queue;
     weir_thread_at(thread, WEIR_TAG(intake->queues[0]->plan->stage, WEIR_PART_POP));
-    lock(intake->queues[0], thread);
+    lock(intake, intake->queues[0]->index, thread);
     while (!(queue = first_with_items(intake)) && !intake->closed)
         sleep_until_item(intake, thread);
     if (!queue) {
-        pthread_mutex_unlock(&intake->mutex);
+        weir_mutex_unlock(&intake->mutex);
         return NULL;
     }
+    same_lock(queue);
     if (queue != intake->queues[0])
         weir_thread_at(thread, WEIR_TAG(queue->plan->stage, WEIR_PART_POP));
     struct weir_item *item = remove_head(queue, &queue->block->out);
     if (queue->pushers)
         pthread_cond_signal(&queue->not_full);
     uint32_t count = claim_loops(queue, loops);
-    pthread_mutex_unlock(&intake->mutex);
+    weir_mutex_unlock(&intake->mutex);
     wake_loops(queue, loops, count);
     *from = queue;
     return item;

@@ -22,10 +22,11 @@
 #include <pthread.h>
 
 #include "pipeline_dsl/runtime/item.h"
+#include "pipeline_dsl/runtime/mutex.h"
 
 /* Where a pool takes its items: one lock and one condition for all the queues that lead there. */
 struct weir_intake {
-    pthread_mutex_t mutex;
+    struct weir_mutex mutex;
     pthread_cond_t not_empty;
     struct weir_queue **queues; /* [queue_count] */
     uint32_t queue_count;
@@ -39,7 +40,7 @@ struct weir_intake {
 struct weir_queue {
     const struct weir_plan_queue *plan;
     uint32_t index;
-    struct weir_intake *intake; /* its mutex guards all below */
+    struct weir_intake *intake; /* Requires: intake->mutex, for all below */
     struct weir_item **ring;
     size_t capacity, head; /* capacity is a power of 2 and grows up to limit_items */
     pthread_cond_t not_full;

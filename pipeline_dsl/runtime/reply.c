@@ -51,13 +51,13 @@ static void ring_leave(struct weir_conn *conn, struct ring_change change, bool g
 {
     struct weir_loop *loop = conn->loop;
     struct weir_contract_queue *block = weir_loop_ring(loop, conn->way->reply_queue);
-    pthread_mutex_lock(&loop->mutex);
+    weir_mutex_lock(&loop->mutex);
     weir_seqlock_begin(&block->sequence);
     weir_word_add(given_up ? &block->dropped : &block->out, change.items);
     weir_word_sub(&block->queued_items, change.items);
     weir_word_sub(&block->queued_bytes, change.bytes);
     weir_seqlock_end(&block->sequence);
-    pthread_mutex_unlock(&loop->mutex);
+    weir_mutex_unlock(&loop->mutex);
 }
 
 static void complete_abandoned(struct weir_conn *conn, struct weir_item *item)

@@ -72,9 +72,9 @@ static bool equal(struct weir_bytes a, struct weir_bytes b)
     return !a.data == !b.data && a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
 }
 
-/* The link that points to the key's entry, or the empty one at the chain's end. Lock held. */
+/* The link that points to the key's entry, or the empty one at the chain's end. */
 static struct weir_index_entry **find(struct weir_index_shard *shard, uint64_t hash, struct weir_bytes host,
-                                      struct weir_bytes service)
+                                      struct weir_bytes service) WEIR_REQUIRES(shard->mutex)
 {
     struct weir_index_entry **link = &shard->buckets[hash & (shard->bucket_count - 1)];
     for (; *link; link = &(*link)->next) {
@@ -134,7 +134,7 @@ void weir_index_init(struct weir_index *index, uint64_t ttl_ns, uint64_t limit)
     *index = (struct weir_index){ .limit = limit, .default_ttl = ttl_ns ? (float)ttl_ns / 1e9f : 60.0f };
     for (uint32_t i = 0; i < WEIR_INDEX_SHARDS; i++) {
         struct weir_index_shard *shard = &index->shards[i];
-        pthread_mutex_init(&shard->mutex, NULL);
+        weir_mutex_init(&shard->mutex);
         shard->bucket_count = FIRST_BUCKETS;
         shard->buckets = calloc(FIRST_BUCKETS, sizeof *shard->buckets);
         if (!shard->buckets)
@@ -153,12 +153,13 @@ void weir_index_release(struct weir_index *index)
                 free(entry);
             }
         free(shard->buckets);
-        pthread_mutex_destroy(&shard->mutex);
+        weir_mutex_release(&shard->mutex);
     }
 }
 
-/* A table that can't grow only gets slower. Lock held. */
+/* A table that can't grow only gets slower. */
 static void grow(struct weir_index_shard *shard)
+    WEIR_REQUIRES(shard->mutex)
 {
     size_t count = shard->bucket_count * 2;
     struct weir_index_entry **buckets = calloc(count, sizeof *buckets);
@@ -182,8 +183,9 @@ static bool overdue(const struct weir_index *index, const struct weir_index_entr
     return ttl < (float)(now_us - entry->time_us) / 1e6f;
 }
 
-/* Makes room below the limit by dropping what is overdue in this shard. Lock held. */
+/* Makes room below the limit by dropping what is overdue in this shard. */
 static void sweep(struct weir_index *index, struct weir_index_shard *shard, int64_t now_us)
+    WEIR_REQUIRES(shard->mutex)
 {
     for (size_t bucket = 0; bucket < shard->bucket_count; bucket++)
         for (struct weir_index_entry **link = &shard->buckets[bucket]; *link;) {
@@ -200,6 +202,7 @@ static void sweep(struct weir_index *index, struct weir_index_shard *shard, int6
 }
 
 static void remove_entry(struct weir_index *index, struct weir_index_shard *shard, struct weir_index_entry **link)
+    WEIR_REQUIRES(shard->mutex)
 {
     struct weir_index_entry *entry = *link;
     if (!entry)
@@ -216,6 +219,7 @@ static bool over_limit(struct weir_index *index)
 }
 
 static int put(struct weir_index *index, struct weir_index_shard *shard, uint64_t hash, const struct weir_event *event, int64_t now_us)
+    WEIR_REQUIRES(shard->mutex)
 {
     static const char expired[] = "expired";
     struct weir_index_entry **link = find(shard, hash, event->host, event->service);
@@ -258,9 +262,9 @@ int weir_index_put(struct weir_index *index, const struct weir_event *event, int
 {
     uint64_t hash = hash_bytes(hash_bytes(0, event->host), event->service);
     struct weir_index_shard *shard = &index->shards[hash >> 58];
-    pthread_mutex_lock(&shard->mutex);
+    weir_mutex_lock(&shard->mutex);
     int rc = put(index, shard, hash, event, now_us);
-    pthread_mutex_unlock(&shard->mutex);
+    weir_mutex_unlock(&shard->mutex);
     return rc;
 }
 
@@ -305,11 +309,11 @@ bool weir_index_get(struct weir_index *index, struct weir_bytes host, struct wei
 {
     uint64_t hash = hash_bytes(hash_bytes(0, host), service);
     struct weir_index_shard *shard = &index->shards[hash >> 58];
-    pthread_mutex_lock(&shard->mutex);
+    weir_mutex_lock(&shard->mutex);
     struct weir_index_entry *entry = *find(shard, hash, host, service);
     if (entry)
         copy_out(entry, arena, event);
-    pthread_mutex_unlock(&shard->mutex);
+    weir_mutex_unlock(&shard->mutex);
     return entry != NULL;
 }
 

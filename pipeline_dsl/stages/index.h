@@ -13,12 +13,12 @@
 #ifndef WEIR_STAGES_INDEX_H
 #define WEIR_STAGES_INDEX_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "pipeline_dsl/runtime/mutex.h"
 #include "pipeline_dsl/wire/message.h"
 
 #define WEIR_INDEX_SHARDS 64u
@@ -26,8 +26,8 @@
 struct weir_index_entry;
 
 struct weir_index_shard {
-    pthread_mutex_t mutex;
-    struct weir_index_entry **buckets; /* [bucket_count]: chains; a power of 2 */
+    struct weir_mutex mutex;
+    struct weir_index_entry **buckets; /* [bucket_count]: chains; a power of 2. Requires: mutex, as entry_count does */
     size_t bucket_count, entry_count;
 };
 
