@@ -201,7 +201,8 @@ static uint32_t put_driver(struct emit *emit, const struct weir_topology_pipelin
         last++;
     /* A reply is finished by the pool that brings the item to it. */
     uint32_t pool = t->stages[first].finish_pool;
-    put(emit, "/* On pool %s: from `%s` to `%s`. */\n", t->pools[pool].name, t->stages[first].name, t->stages[last].name);
+    put(emit, "/* On pool %s: ", t->pools[pool].name);
+    put(emit, first == last ? "`%s`. */\n" : "from `%s` to `%s`. */\n", t->stages[first].name, t->stages[last].name);
     put(emit, "static void %s__segment__%u(struct weir_thread *thread, struct weir_item *item)\n{\n", pipeline->name, number);
     for (uint32_t stage = first; stage < last; stage++) {
         put(emit, "    if (");
