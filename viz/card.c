@@ -91,7 +91,9 @@ static void head(const struct weir_card *card, const char *name, const char *val
     weir_escape_html(card->out, *name ? name : " ", NAME_COLUMNS);
     put(card, "</B></FONT></TD><TD ALIGN=\"RIGHT\">");
     font(card, 13, ink);
-    weir_buffer_printf(card->out, "<B>%s</B></FONT></TD></TR>", *value ? value : " ");
+    put(card, "<B>");
+    weir_escape_html(card->out, *value ? value : " ", NAME_COLUMNS);
+    put(card, "</B></FONT></TD></TR>");
 }
 
 /* The outer table has the border, and keeps the inner one off its round corners. */
@@ -183,8 +185,8 @@ static void hot_rows(const struct weir_card *card, const struct weir_profile_row
         weir_buffer_printf(card->out, "<FONT POINT-SIZE=\"9\" FACE=\"DejaVu Sans Mono\" COLOR=\"%s\">&#160;&#160;", ink);
         weir_escape_html(card->out, hot->symbol, SYMBOL_COLUMNS);
         put(card, "</FONT></TD><TD ALIGN=\"RIGHT\">");
-        font(card, 9, ink);
-        weir_buffer_printf(card->out, "%s</FONT></TD></TR>", weir_figure_percent(hot->share).text);
+        small(card, weir_figure_percent(hot->share).text, ink);
+        put(card, "</TD></TR>");
     }
 }
 

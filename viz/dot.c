@@ -146,13 +146,17 @@ static void nodes(const struct graph *graph)
 
 /* --- edges ------------------------------------------------------------------------------------------------------------------ */
 
-/* Beside the line, not on it: an empty cell as wide as the text balances the label, which Graphviz centres. */
+/* Beside the line, not on it: an empty cell about as wide as the text balances the label, which Graphviz centres. The cell of the
+ * text has no fixed size: Graphviz aborts on text that is wider than its cell. */
 static void label_beside(struct weir_buffer *out, const char *items, const char *bytes)
 {
     weir_buffer_printf(out, " label=<<TABLE BORDER=\"0\" CELLSPACING=\"0\" CELLPADDING=\"0\"><TR><TD FIXEDSIZE=\"TRUE\" WIDTH=\"122\" "
-                       "HEIGHT=\"12\"></TD><TD FIXEDSIZE=\"TRUE\" WIDTH=\"106\" HEIGHT=\"12\"><TABLE ALIGN=\"LEFT\" BORDER=\"0\" "
-                       "CELLSPACING=\"0\" CELLPADDING=\"0\"><TR><TD>%s · %s</TD></TR></TABLE></TD></TR></TABLE>>",
-                       items, bytes);
+                       "HEIGHT=\"12\"></TD><TD WIDTH=\"106\" HEIGHT=\"12\"><TABLE ALIGN=\"LEFT\" BORDER=\"0\" CELLSPACING=\"0\" "
+                       "CELLPADDING=\"0\"><TR><TD>");
+    weir_escape_html(out, items, WEIR_ESCAPE_ANY);
+    weir_buffer_puts(out, " · ");
+    weir_escape_html(out, bytes, WEIR_ESCAPE_ANY);
+    weir_buffer_puts(out, "</TD></TR></TABLE></TD></TR></TABLE>>");
 }
 
 static void edge_style(const struct graph *graph, uint32_t from, uint32_t to, bool across, bool labelled)
