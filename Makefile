@@ -24,7 +24,7 @@ say = @$(if $(V),:,printf '  %-8s %s\n' "$(1)" "$(2)")
 
 DEPS := build-essential pkg-config clang llvm libbpf-dev bpftool libelf-dev libdw-dev libprotobuf-c-dev protobuf-c-compiler \
 	libcmocka-dev libuv1-dev libjansson-dev graphviz libgraphviz-dev fonts-dejavu-core librsvg2-bin
-DEPS_TEST := riemann-c-client jq libclang-rt-14-dev
+DEPS_TEST := riemann-c-client libriemann-client-dev jq libclang-rt-14-dev
 missing = $(shell dpkg-query -W -f '$${db:Status-Abbrev} $${Package}\n' $(1) 2>/dev/null | awk '$$1=="ii"{print $$2}' | sort -u | \
 	comm -13 - <(printf '%s\n' $(1) | sort -u))
 
@@ -226,6 +226,14 @@ install: all
 	for h in $$(find base probes/contract.h pipeline_dsl/wire pipeline_dsl/runtime pipeline_dsl/stages -name '*.h'); do \
 		install -D -m 644 $$h $(DESTDIR)$(PREFIX)/include/weir/$$h; done
 	install -m 644 pipeline_dsl/runtime/call.h $(DESTDIR)$(PREFIX)/include/weir/call.h
+	install -m 644 $(call lib,client) $(DESTDIR)$(PREFIX)/lib/weir/
+	install -m 644 pipeline_dsl/client/riemann.h $(DESTDIR)$(PREFIX)/include/weir/riemann.h
+	install -D -m 644 pipeline_dsl/client/result.h $(DESTDIR)$(PREFIX)/include/weir/pipeline_dsl/client/result.h
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	printf '%s\n' 'prefix=$(PREFIX)' 'Name: weir-client' 'Description: Riemann client: pipelined, batching, synchronous, datagram' \
+		'Version: 1' 'Cflags: -I$${prefix}/include/weir -I$${prefix}/include -pthread' \
+		'Libs: -L$${prefix}/lib/weir -lweir-client -lweir-wire -lweir-base -lprotobuf-c -lm -pthread' \
+		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/weir-client.pc
 clean:
 	rm -rf $(BUILD)
 help:

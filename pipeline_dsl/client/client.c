@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "pipeline_dsl/client/dial.h"
-#include "pipeline_dsl/wire/frame.h"
+#include "pipeline_dsl/client/inbox.h"
 
-#define BUFFER_FIRST ((size_t)8 << 10)
+#define INBOX_FIRST ((size_t)8 << 10)
 #define WRITE_PIECES 64
 
 struct request {
@@ -38,27 +38,11 @@ struct weir_client {
     size_t in_flight;
     uint64_t answered, written, pushed;
     size_t offset;
-    uint8_t *buffer; /* replies come in here; [buffer_start, buffer_end) is not cut yet */
-    size_t buffer_size, buffer_start, buffer_end;
-    size_t reply_max_bytes;
+    struct weir_inbox inbox;
     struct weir_arena arena; /* of the reply under the knife */
     weir_client_done *done;
     void *context;
 };
-
-const char *weir_client_result_name(enum weir_client_result result)
-{
-    static const char *const names[WEIR_CLIENT_RESULTS] = {
-        [WEIR_CLIENT_ACKED] = "acknowledged",
-        [WEIR_CLIENT_REFUSED] = "refused by the server",
-        [WEIR_CLIENT_CLOSED] = "closed by the server",
-        [WEIR_CLIENT_RESET] = "connection reset",
-        [WEIR_CLIENT_BAD_REPLY] = "bad reply",
-        [WEIR_CLIENT_UNANSWERED] = "no answer in time",
-        [WEIR_CLIENT_BROKEN] = "connection broken",
-    };
-    return names[result];
-}
 
 int weir_client_connect(struct weir_client **client, const char *address, const struct weir_client_options *options,
                         struct weir_error *error)
@@ -70,17 +54,15 @@ int weir_client_connect(struct weir_client **client, const char *address, const 
     if (made) {
         made->fd = fd;
         made->in_flight = options->in_flight ? options->in_flight : 64;
-        made->reply_max_bytes = options->reply_max_bytes ? options->reply_max_bytes : (size_t)16 << 20;
         made->done = options->done;
         made->context = options->context;
-        made->buffer_size = BUFFER_FIRST;
-        made->buffer = malloc(made->buffer_size);
+        weir_inbox_init(&made->inbox, INBOX_FIRST, options->reply_max_bytes ? options->reply_max_bytes : (size_t)16 << 20);
         made->requests = calloc(made->in_flight, sizeof *made->requests);
         weir_arena_init(&made->arena, 0, (size_t)64 << 20);
     }
-    if (!made || !made->buffer || !made->requests) {
+    if (!made || !made->inbox.data || !made->requests) {
         if (made) {
-            free(made->buffer);
+            weir_inbox_release(&made->inbox);
             free(made->requests);
         }
         free(made);
@@ -119,7 +101,7 @@ void weir_client_free(struct weir_client *client)
         return;
     end(client, WEIR_CLIENT_UNANSWERED);
     weir_arena_release(&client->arena);
-    free(client->buffer);
+    weir_inbox_release(&client->inbox);
     free(client->requests);
     free(client);
 }
@@ -225,80 +207,45 @@ static bool match(struct weir_client *client, const uint8_t *payload, size_t siz
 {
     if (client->answered >= client->written)
         return false;
-    size_t ack_size = sizeof weir_message_ack - WEIR_FRAME_HEADER;
-    if (size == ack_size && memcmp(payload, weir_message_ack + WEIR_FRAME_HEADER, ack_size) == 0) {
-        report(client, WEIR_CLIENT_ACKED, NULL);
-        return true;
-    }
     struct weir_message reply;
-    int rc = weir_message_decode(&reply, &client->arena, payload, size, NULL);
-    if (rc == 0)
-        report(client, reply.has_ok && reply.ok ? WEIR_CLIENT_ACKED : WEIR_CLIENT_REFUSED, &reply);
-    else if (rc == -ENOMEM)
-        report(client, WEIR_CLIENT_BAD_REPLY, NULL); /* too large for us, yet whole: the next one still matches */
-    weir_arena_reset(&client->arena);
-    return rc != -EBADMSG;
+    enum weir_client_result result;
+    bool decoded, good = weir_inbox_judge(payload, size, &client->arena, &reply, &decoded, &result);
+    if (good)
+        report(client, result, decoded ? &reply : NULL);
+    if (decoded || !good || result == WEIR_CLIENT_BAD_REPLY)
+        weir_arena_reset(&client->arena);
+    return good;
 }
 
-/* Cuts and matches what lies in the buffer. False when the connection ended over it. `*need`: bytes the next reply takes. */
-static bool cut(struct weir_client *client, size_t *need)
+/* Cuts and matches what lies in the inbox. False when the connection ended over it. */
+static bool cut(struct weir_client *client)
 {
     for (;;) {
-        const uint8_t *span = client->buffer + client->buffer_start;
-        struct weir_frame frame = weir_frame_cut(span, client->buffer_end - client->buffer_start, client->reply_max_bytes);
-        if (frame.kind == WEIR_FRAME_MORE) {
-            *need = frame.total;
+        const uint8_t *payload;
+        size_t size;
+        enum weir_frame_kind kind = weir_inbox_next(&client->inbox, &payload, &size);
+        if (kind == WEIR_FRAME_MORE)
             return true;
-        }
-        if (frame.kind == WEIR_FRAME_BAD || !match(client, span + frame.offset, frame.length)) {
+        if (kind == WEIR_FRAME_BAD || !match(client, payload, size)) {
             client->write_failed = false;
             end(client, WEIR_CLIENT_BAD_REPLY);
             return false;
         }
-        client->buffer_start += frame.total;
     }
-}
-
-/* Moves what is left to the front, and grows the buffer when a reply of `need` bytes has filled it. */
-static bool make_room(struct weir_client *client, size_t need)
-{
-    size_t kept = client->buffer_end - client->buffer_start;
-    memmove(client->buffer, client->buffer + client->buffer_start, kept);
-    client->buffer_start = 0;
-    client->buffer_end = kept;
-    if (need <= client->buffer_size || kept < client->buffer_size)
-        return true;
-    /* Full, and the reply isn't whole. Twice what came already, not what the header claims: a claim alone gets no memory. */
-    uint8_t *grown = realloc(client->buffer, client->buffer_size * 2);
-    if (!grown)
-        return false;
-    client->buffer = grown;
-    client->buffer_size *= 2;
-    return true;
 }
 
 void weir_client_read(struct weir_client *client)
 {
     while (client->fd >= 0) {
-        size_t room = client->buffer_size - client->buffer_end;
-        ssize_t got = recv(client->fd, client->buffer + client->buffer_end, room, MSG_DONTWAIT);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        bool full;
+        ssize_t got = weir_inbox_fill(&client->inbox, client->fd, MSG_DONTWAIT, &full);
+        if (got == -EAGAIN || got == -EWOULDBLOCK)
             return;
         if (got <= 0) {
-            end(client, got == 0 ? WEIR_CLIENT_CLOSED : reason_of(errno));
+            end(client, got == 0 ? WEIR_CLIENT_CLOSED : reason_of((int)-got));
             return;
         }
-        client->buffer_end += (size_t)got;
-        size_t need = 0;
-        if (!cut(client, &need))
-            return;
-        if (!make_room(client, need)) {
-            end(client, WEIR_CLIENT_BROKEN);
-            return;
-        }
-        if ((size_t)got < room)
+        if (!cut(client) || !full)
             return; /* all of it is read; asking again would cost a call */
     }
 }

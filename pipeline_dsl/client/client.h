@@ -25,21 +25,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "pipeline_dsl/client/result.h"
 #include "pipeline_dsl/wire/message.h"
-
-enum weir_client_result {
-    WEIR_CLIENT_ACKED,
-    WEIR_CLIENT_REFUSED,    /* a reply that is not ok; its text is in the outcome */
-    WEIR_CLIENT_CLOSED,     /* the server closed the connection */
-    WEIR_CLIENT_RESET,      /* the connection was reset */
-    WEIR_CLIENT_BAD_REPLY,  /* what came is no reply, so that nothing after it can be matched and the connection ends; or one that
-                               is too large to decode */
-    WEIR_CLIENT_UNANSWERED, /* the caller closed the client first */
-    WEIR_CLIENT_BROKEN,     /* any other error of the connection */
-    WEIR_CLIENT_RESULTS
-};
-/* "acknowledged", "refused by the server", … */
-const char *weir_client_result_name(enum weir_client_result result);
 
 struct weir_client_outcome {
     enum weir_client_result result;

@@ -45,17 +45,19 @@ static int split(const char *address, char host[HOST_MOST + 1], const char **por
 }
 
 /* Waits until a connect in progress has ended. Returns 0 or a positive errno. */
-static int connected(int fd, uint64_t timeout_ns)
+static int connected(int fd, const struct weir_dial_options *options)
 {
-    uint64_t until = weir_clock_ns() + timeout_ns;
-    struct pollfd poll_fd = { .fd = fd, .events = POLLOUT };
+    uint64_t until = weir_clock_ns() + options->timeout_ns;
+    struct pollfd fds[2] = { { .fd = fd, .events = POLLOUT }, { .fd = options->cancel_fd, .events = POLLIN } };
     for (;;) {
         uint64_t now = weir_clock_ns();
         uint64_t left = now < until ? until - now : 0;
         struct timespec wait = { (time_t)(left / 1000000000u), (long)(left % 1000000000u) };
-        int rc = ppoll(&poll_fd, 1, &wait, NULL);
+        int rc = ppoll(fds, 2, &wait, NULL);
         if (rc == 0)
             return ETIMEDOUT;
+        if (rc > 0 && fds[1].revents)
+            return ECANCELED;
         if (rc > 0)
             break;
         if (errno != EINTR)
@@ -67,16 +69,20 @@ static int connected(int fd, uint64_t timeout_ns)
 }
 
 /* One address of a name: a connected socket, or -errno. */
-static int dial_one(const struct addrinfo *info, uint64_t timeout_ns)
+static int dial_one(const struct addrinfo *info, const struct weir_dial_options *options)
 {
     int fd = socket(info->ai_family, info->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, info->ai_protocol);
     if (fd < 0)
         return -errno;
-    int code = connect(fd, info->ai_addr, info->ai_addrlen) == 0 ? 0 : errno;
+    int on = 1, code = 0;
+    if (options->send_buffer_bytes &&
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &options->send_buffer_bytes, sizeof options->send_buffer_bytes) != 0)
+        code = errno;
+    if (!code && connect(fd, info->ai_addr, info->ai_addrlen) != 0)
+        code = errno;
     if (code == EINPROGRESS)
-        code = connected(fd, timeout_ns);
-    int on = 1;
-    if (!code && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0)
+        code = connected(fd, options);
+    if (!code && !options->datagram && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0)
         code = errno;
     if (code) {
         close(fd);
@@ -87,19 +93,25 @@ static int dial_one(const struct addrinfo *info, uint64_t timeout_ns)
 
 int weir_dial(const char *address, uint64_t timeout_ns, struct weir_error *error)
 {
+    return weir_dial_with(address, &(struct weir_dial_options){ .timeout_ns = timeout_ns, .cancel_fd = -1 }, error);
+}
+
+int weir_dial_with(const char *address, const struct weir_dial_options *options, struct weir_error *error)
+{
     char host[HOST_MOST + 1];
     const char *port = NULL;
     int rc = split(address, host, &port, error);
     if (rc)
         return rc;
-    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV }, *list = NULL;
+    struct addrinfo hints = { .ai_socktype = options->datagram ? SOCK_DGRAM : SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
+    struct addrinfo *list = NULL;
     int code = getaddrinfo(host, port, &hints, &list);
     if (code)
         return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "can't find the host of '%s': %s", address,
                               code == EAI_SYSTEM ? strerror(errno) : gai_strerror(code));
     int fd = -EADDRNOTAVAIL;
-    for (const struct addrinfo *info = list; info && fd < 0; info = info->ai_next)
-        fd = dial_one(info, timeout_ns);
+    for (const struct addrinfo *info = list; info && fd < 0 && fd != -ECANCELED; info = info->ai_next)
+        fd = dial_one(info, options);
     freeaddrinfo(list);
     if (fd >= 0)
         return fd;

@@ -70,7 +70,7 @@ uint64_t weir_load_failed(const struct weir_load_report *report)
 {
     uint64_t failed = 0;
     for (int i = 0; i < WEIR_CLIENT_RESULTS; i++)
-        failed += i == WEIR_CLIENT_ACKED ? 0 : report->results[i];
+        failed += weir_client_result_failed((enum weir_client_result)i) ? report->results[i] : 0;
     return failed;
 }
 

@@ -200,6 +200,7 @@ static uint64_t quantile(const struct weir_histogram *latency, size_t i)
 static const char *const failure_keys[WEIR_CLIENT_RESULTS] = {
     [WEIR_CLIENT_REFUSED] = "refused",     [WEIR_CLIENT_CLOSED] = "closed",         [WEIR_CLIENT_RESET] = "reset",
     [WEIR_CLIENT_BAD_REPLY] = "bad_reply", [WEIR_CLIENT_UNANSWERED] = "unanswered", [WEIR_CLIENT_BROKEN] = "broken",
+    [WEIR_CLIENT_DOWN] = "down",
 };
 
 static void print_failures(struct weir_buffer *out, const struct weir_load_report *report)
@@ -207,7 +208,7 @@ static void print_failures(struct weir_buffer *out, const struct weir_load_repor
     char number[32];
     const char *label = "errors";
     for (int i = 0; i < WEIR_CLIENT_RESULTS; i++) {
-        if (i == WEIR_CLIENT_ACKED || !report->results[i])
+        if (!failure_keys[i] || !report->results[i])
             continue;
         weir_buffer_printf(out, "  %-11s %12s %s", label, grouped((double)report->results[i], number),
                            weir_client_result_name((enum weir_client_result)i));
@@ -267,7 +268,7 @@ static int print_json(struct weir_buffer *out, const struct weir_load_options *l
     double acked = (double)report->results[WEIR_CLIENT_ACKED];
     json_t *errors = json_object();
     for (int i = 0; i < WEIR_CLIENT_RESULTS; i++)
-        if (i != WEIR_CLIENT_ACKED)
+        if (failure_keys[i])
             json_object_set_new(errors, failure_keys[i], json_integer((json_int_t)report->results[i]));
     json_t *root = json_pack(
         "{s:i, s:s, s:[{s:I, s:I, s:I, s:f, s:f, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:o, s:s*}]}", "version", 1, "address",

@@ -33,6 +33,9 @@ struct mock_server {
     unsigned delay_us;      /* before each read */
     uint64_t frames;        /* how many a connection may send before `then` happens */
     enum mock_then then;
+    size_t half_reply;      /* so many bytes of one more reply come before `then` */
+    uint16_t port;          /* 0: any */
+    atomic_bool paused;     /* neither reads nor answers; may change at any time */
     /* set by mock_start() */
     char address[32];
     atomic_uint_fast64_t seen; /* frames, in all */
@@ -88,6 +91,8 @@ static inline void mock_drop(struct mock_connection *connection, bool reset)
 static inline void mock_end(const struct mock_server *server, struct mock_connection *connection)
 {
     connection->mute = true;
+    if (server->half_reply)
+        mock_send(server, connection->fd, weir_message_ack, server->half_reply);
     if (server->then == MOCK_FIN)
         shutdown(connection->fd, SHUT_WR);
     if (server->then == MOCK_CLOSE || server->then == MOCK_RESET)
@@ -102,8 +107,8 @@ static inline void mock_cut(struct mock_server *server, struct mock_connection *
         bool early = server->at_header && frame.kind == WEIR_FRAME_MORE && frame.total > WEIR_FRAME_HEADER;
         if (frame.kind != WEIR_FRAME_WHOLE && !early)
             break;
-        mock_reply(server, connection);
         atomic_fetch_add(&server->seen, 1);
+        mock_reply(server, connection);
         connection->mute = early;
         at += early ? connection->size - at : frame.total;
         if (server->then != MOCK_GO_ON && ++connection->frames >= server->frames) {
@@ -121,6 +126,10 @@ static inline void mock_read(struct mock_server *server, struct mock_connection 
 {
     if (server->delay_us)
         usleep(server->delay_us);
+    struct pollfd stop = { .fd = server->stop_fd, .events = POLLIN };
+    while (atomic_load(&server->paused))
+        if (poll(&stop, 1, 1) > 0)
+            return;
     if (connection->room - connection->size < 65536) {
         connection->room = connection->room * 2 + 65536;
         connection->data = realloc(connection->data, connection->room);
@@ -167,13 +176,16 @@ static inline void *mock_work(void *argument)
 
 static inline void mock_start(struct mock_server *server)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(server->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof address;
+    int on = 1;
     server->listen_fd = socket(AF_INET, SOCK_STREAM, 0);
+    setsockopt(server->listen_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     mock_require(bind(server->listen_fd, (struct sockaddr *)&address, size) == 0, "bind");
     mock_require(listen(server->listen_fd, 128) == 0, "listen");
     mock_require(getsockname(server->listen_fd, (struct sockaddr *)&address, &size) == 0, "getsockname");
     snprintf(server->address, sizeof server->address, "127.0.0.1:%u", ntohs(address.sin_port));
+    server->port = ntohs(address.sin_port);
     server->stop_fd = eventfd(0, 0);
     mock_require(pthread_create(&server->thread, NULL, mock_work, server) == 0, "pthread_create");
 }
