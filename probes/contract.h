@@ -74,7 +74,8 @@ struct weir_contract_thread {
     weir_u32 pool;
     weir_u32 reserved;
     weir_u64 unstamped;  /* items without stamps that passed a segment while trace_exact was up */
-    weir_u64 padding[4];
+    weir_u64 tag_ticks;  /* with WEIR_CONTRACT_TAG_TICKS: since when the tag's ticks are not yet in its cell; 0: they don't count */
+    weir_u64 padding[3];
 };
 
 /* One thread and tag. Written by that thread alone; monotonic, never reset. */
@@ -143,6 +144,8 @@ struct weir_contract_log {
     struct weir_contract_record records[WEIR_LOG_RECORDS];
 };
 
+#define WEIR_CONTRACT_TAG_TICKS 1u /* threads keep tag_ticks up to date */
+
 struct weir_contract {
     weir_u64 magic;
     weir_u16 major, minor;
@@ -160,7 +163,7 @@ struct weir_contract {
     weir_u32 thread_overflow;  /* threads that found no free slot */
     weir_u64 slots;            /* address: pools of slots, none in version 1.0 */
     weir_u32 slot_count;
-    weir_u32 reserved;
+    weir_u32 features;         /* WEIR_CONTRACT_* */
     weir_u64 start_ns;         /* CLOCK_MONOTONIC when the server started */
 };
 

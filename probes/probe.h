@@ -38,7 +38,8 @@ struct weir_probe_thread {
     weir_u64 on_cpu_ns;
     weir_u64 off_ns[WEIR_PROBE_OFF_KINDS];
     weir_u64 switches;  /* that took it off a CPU */
-    weir_u64 padding[8];
+    weir_u64 off_counts; /* the sleep counts in off_tags: the server counts its ticks there, too */
+    weir_u64 padding[7];
 };
 
 /* One thread of the target. */

@@ -75,6 +75,7 @@ const volatile weir_u64 target_logs = 0;
 const volatile weir_u32 tag_count = 0;
 const volatile weir_u32 queue_count = 0;
 const volatile bool exact = false;
+const volatile bool has_tag_ticks = false; /* the server says since when it counts a thread's ticks */
 const volatile weir_u32 period_ns = 3000000; /* mean of one CPU's sampler */
 
 weir_u32 target_tgid = 0; /* set before attach, once list_threads has told it */
@@ -196,7 +197,7 @@ static __always_inline void account_coming_back(struct weir_probe_thread *thread
         return;
     weir_u64 early = ran - lasted, *runnable = &thread->off_ns[WEIR_PROBE_RUNNABLE];
     *runnable -= early < *runnable ? early : *runnable;
-    if (exact && thread->off_tag < tag_count) {
+    if (exact && thread->off_counts && thread->off_tag < tag_count) {
         weir_u32 index = slot * tag_count + thread->off_tag;
         weir_u64 *off = bpf_map_lookup_elem(&off_tags, &index);
         if (off)
@@ -211,7 +212,8 @@ static __always_inline void leave_cpu(struct task_struct *prev, bool runnable, b
     if (!thread)
         return;
     struct {
-        weir_u32 tag, wait;
+        weir_u32 tag, wait, pool, reserved;
+        weir_u64 unstamped, tag_ticks;
     } at = {};
     if (bpf_probe_read_user(&at, sizeof at, (void *)in_target(slot, tag)))
         count(reads_failed);
@@ -224,6 +226,7 @@ static __always_inline void leave_cpu(struct task_struct *prev, bool runnable, b
     thread->off_kind = runnable ? WEIR_PROBE_RUNNABLE : kind < WEIR_WAIT_KINDS ? kind : WEIR_WAIT_NONE;
     thread->off_object = at.wait >> 8;
     thread->off_tag = at.tag;
+    thread->off_counts = !has_tag_ticks || at.tag_ticks;
     thread->switches++;
     /* A waker may come before the switch that it undoes; an older stamp was for a task that never left. */
     if (runnable || now - thread->waking_ns > STALE_WAKEUP_NS)
@@ -255,7 +258,7 @@ static __always_inline void enter_cpu(struct task_struct *next, weir_u64 now)
             if (bucket)
                 __sync_fetch_and_add(bucket, 1);
         }
-        if (exact && thread->off_tag < tag_count) {
+        if (exact && thread->off_counts && thread->off_tag < tag_count) {
             weir_u32 index = slot * tag_count + thread->off_tag;
             weir_u64 *off = bpf_map_lookup_elem(&off_tags, &index);
             if (off)

@@ -91,6 +91,7 @@ static int load(struct weir_probe *probe, const struct weir_target *target, uint
     bpf->rodata->tag_count = contract->tag_count;
     bpf->rodata->queue_count = contract->queue_count;
     bpf->rodata->exact = probe->exact;
+    bpf->rodata->has_tag_ticks = contract->features & WEIR_CONTRACT_TAG_TICKS;
     bpf->rodata->period_ns = period_ns;
     bpf_map__set_max_entries(bpf->maps.off_tags, probe->exact ? WEIR_THREAD_SLOTS * contract->tag_count : 1);
     bpf_map__set_max_entries(bpf->maps.wakeups, contract->queue_count ? contract->queue_count * WEIR_HISTOGRAM_BUCKETS : 1);
