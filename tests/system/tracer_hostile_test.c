@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +54,7 @@ static int record_and_hear(const char *lie, const char *options, char *text, siz
     pid_t liar = fork();
     assert_true(liar >= 0);
     if (liar == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(pipe_fds[1], 1);
         execl(server, server, lie, (char *)NULL);
         _exit(127);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -188,9 +189,12 @@ static void a_hog_beside_it(void **state)
     static const char *const names[] = { "p.a", "p.b", NULL };
     pid_t hog = fork();
     assert_true(hog >= 0);
-    if (hog == 0)
+    if (hog == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        alarm(60);
         for (;;)
             __asm__ volatile("");
+    }
     both_modes(1, "    busy 20us as a\n    busy 80us as b\n", "--connections 1 --events 1 --in-flight 16", names);
     kill(hog, SIGKILL);
     recording_wait(hog);
