@@ -294,7 +294,14 @@ static void put_way(struct emit *emit, const struct weir_topology_way *way)
     put_name(emit, frame);
     put(emit, ", .send = ");
     put_name(emit, reply);
-    put(emit, "__send,\n        .run = %s__segment__1,\n    },\n", way->name);
+    put(emit, "__send,\n        .run = %s__segment__1, .handoff_queue = ", way->name);
+    if (stage_at(emit, frame + 1)->verb == WEIR_HANDOFF) {
+        put(emit, "QUEUE_");
+        put_name(emit, frame + 1);
+    } else {
+        put(emit, "WEIR_NONE");
+    }
+    put(emit, ",\n    },\n");
 }
 
 static void put_tables(struct emit *emit)
@@ -320,9 +327,9 @@ static void put_main(struct emit *emit, size_t topology_bytes)
 {
     const struct weir_topology *t = emit->topology;
     put(emit, "/* What a tracer reads: probes/contract.h. */\n"
-              "static struct weir_contract_cell cells[WEIR_THREAD_SLOTS * WEIR_TAG(ID_END, 0)];\n"
-              "static struct weir_contract_queue queue_blocks[QUEUES * SHARDS];\n"
-              "static struct weir_contract_way way_blocks[WAYS * SHARDS];\n"
+              "static _Alignas(64) struct weir_contract_cell cells[WEIR_THREAD_SLOTS * WEIR_TAG(ID_END, 0)];\n"
+              "static _Alignas(64) struct weir_contract_queue queue_blocks[QUEUES * SHARDS];\n"
+              "static _Alignas(64) struct weir_contract_way way_blocks[WAYS * SHARDS];\n"
               "static const unsigned char topology[%zu]; /* at the end of this file */\n\n"
               "int main(int argc, char **argv)\n{\n"
               "    struct weir_plan plan = {\n        .name = ", topology_bytes);

@@ -27,7 +27,8 @@
 
 static bool takes_requests(const struct weir_conn *conn)
 {
-    return !conn->ended && !conn->closing && !conn->parked && weir_conn_outstanding(conn) < WEIR_REPLY_RING_ITEMS;
+    return !conn->ended && !conn->closing && !conn->parked && weir_conn_outstanding(conn) < WEIR_REPLY_RING_ITEMS &&
+           conn->ring_bytes < WEIR_REPLY_RING_BYTES;
 }
 
 static void input_drop(struct weir_conn *conn)
@@ -120,11 +121,13 @@ struct weir_item *weir_conn_frame(struct weir_conn *conn, const void *data, size
     return item;
 }
 
-/* Cuts as many frames as may be taken now, and sends each on its way; returns the bytes used up. */
+/* Cuts as many frames as may be taken now, and sends each on its way; returns the bytes used up. Where nothing is done with a frame
+ * but to hand it off, the next one comes within a microsecond, and the workers' wakeups are bundled. */
 static size_t cut(struct weir_conn *conn, const uint8_t *data, size_t size)
 {
     struct weir_thread *thread = &conn->loop->thread;
     size_t used = 0, taken;
+    thread->defers = conn->way->handoff_queue != WEIR_NONE;
     while (takes_requests(conn)) {
         weir_thread_at(thread, WEIR_TAG(conn->way->frame_stage, WEIR_PART_NONE));
         struct weir_item *item = conn->way->frame(conn, data + used, size - used, &taken);
@@ -133,6 +136,9 @@ static size_t cut(struct weir_conn *conn, const uint8_t *data, size_t size)
         used += taken;
         conn->way->run(thread, item);
     }
+    if (thread->defers)
+        weir_intake_wake(conn->loop->queues[conn->way->handoff_queue].intake, thread);
+    thread->defers = false;
     return conn->ended ? size : used;
 }
 

@@ -3,7 +3,7 @@
  * order of their requests.
  *
  * It stops reading while its one item is parked in front of a full queue, while WEIR_REPLY_RING_ITEMS of its requests are
- * outstanding (a slow reader is stopped, not buffered), and when the loop drains. An idle connection holds no buffer.
+ * outstanding or WEIR_REPLY_RING_BYTES of replies wait (a slow reader is stopped, not buffered), and when the loop drains. An idle connection holds no buffer.
  *
  * Units: bytes, items.
  * Owns: its socket; the items in its ring; it outlives all of its items.

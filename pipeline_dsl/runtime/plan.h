@@ -58,6 +58,7 @@ struct weir_plan_way {
     struct weir_item *(*frame)(struct weir_conn *conn, const void *data, size_t size, size_t *used);   /* weir_conn_frame */
     void (*send)(struct weir_conn *conn);                                                              /* weir_conn_send */
     weir_driver *run; /* the segment behind `frame` */
+    uint32_t handoff_queue; /* where that segment is a handoff and nothing else; else WEIR_NONE */
 };
 
 struct weir_plan {

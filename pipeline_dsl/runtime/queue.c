@@ -3,7 +3,9 @@
  * conservation law and a snapshot that is never torn need one moment at which everything changes together, and a message of 100
  * events costs some 30 us, a lock 20 ns.
  *
- * Wakeups are sent only when somebody waits, after the lock is let go, and never twice for the same sleeper.
+ * Wakeups are sent only when somebody waits, after the lock is let go, and never twice for the same sleeper. An event loop that
+ * cuts many small frames from one read defers them by a few items: a worker that is woken for each would handle it and be asleep
+ * again before the next one comes, and a pair of sleep and wakeup costs more than such an item.
  *
  * Lock order: an intake's mutex is the innermost; nothing is locked under it, and nobody waits under it but on its own
  * conditions.
@@ -23,6 +25,7 @@
 
 #define FIRST_CAPACITY ((size_t)64)
 #define WAKE_AT_ONCE 16u
+#define WAKE_WITH_ITEMS 64u /* a deferred wakeup waits for no more items than these */
 
 void weir_intake_init(struct weir_intake *intake, struct weir_queue **queues, uint32_t queue_count)
 {
@@ -124,7 +127,7 @@ static struct weir_item *remove_head(struct weir_queue *queue, weir_u64 *word) W
     return item;
 }
 
-static enum weir_push refuse(struct weir_queue *queue, struct weir_item *item, weir_u64 *word, enum weir_push outcome)
+static enum weir_push refuse(struct weir_queue *queue, struct weir_item *item, bool resumes, weir_u64 *word, enum weir_push outcome)
     WEIR_REQUIRES(queue->intake->mutex)
 {
     struct weir_contract_queue *block = queue->block;
@@ -132,6 +135,7 @@ static enum weir_push refuse(struct weir_queue *queue, struct weir_item *item, w
     weir_word_add(&block->in, 1);
     weir_word_add(&block->in_bytes, item->size_bytes);
     weir_word_add(word, 1);
+    weir_word_sub(&block->parked, resumes);
     weir_seqlock_end(&block->sequence);
     return outcome;
 }
@@ -203,9 +207,9 @@ static enum weir_push when_full(struct weir_queue *queue, struct weir_thread *th
         wait_for_room(queue, thread, item->size_bytes);
         break;
     case WEIR_FULL_REJECT:
-        return refuse(queue, item, &queue->block->rejected, WEIR_PUSH_REJECTED);
+        return refuse(queue, item, resumes, &queue->block->rejected, WEIR_PUSH_REJECTED);
     case WEIR_FULL_DROP_NEWEST:
-        return refuse(queue, item, &queue->block->dropped, WEIR_PUSH_DROPPED);
+        return refuse(queue, item, resumes, &queue->block->dropped, WEIR_PUSH_DROPPED);
     case WEIR_FULL_DROP_OLDEST:
         for (struct weir_item **tail = evicted; !fits(queue, item->size_bytes); tail = &(*tail)->next) {
             *tail = remove_head(queue, &queue->block->dropped);
@@ -232,22 +236,25 @@ enum weir_push weir_queue_push(struct weir_queue *queue, struct weir_thread *thr
     bool wake = false;
     if (outcome == WEIR_PUSH_ADMITTED) {
         if (block->queued_items == queue->capacity && !grow(queue))
-            outcome = refuse(queue, item, &block->rejected, WEIR_PUSH_REJECTED);
+            outcome = refuse(queue, item, resumes, &block->rejected, WEIR_PUSH_REJECTED);
         else
             admit(queue, item, resumes);
         wake = outcome == WEIR_PUSH_ADMITTED && claim_sleeper(queue->intake);
     }
     weir_mutex_unlock(&queue->intake->mutex);
     if (wake)
-        pthread_cond_signal(&queue->intake->not_empty);
+        thread->owed_wakes++;
+    thread->owed_items += outcome == WEIR_PUSH_ADMITTED;
+    if (!thread->defers || thread->owed_items >= WAKE_WITH_ITEMS)
+        weir_intake_wake(queue->intake, thread);
     return outcome;
 }
 
-void weir_queue_unpark(struct weir_queue *queue)
+void weir_intake_wake(struct weir_intake *intake, struct weir_thread *thread)
 {
-    weir_mutex_lock(&queue->intake->mutex);
-    count_parked(queue, -1);
-    weir_mutex_unlock(&queue->intake->mutex);
+    for (; thread->owed_wakes; thread->owed_wakes--)
+        pthread_cond_signal(&intake->not_empty);
+    thread->owed_items = 0;
 }
 
 /* The queue whose turn it is, and the turn passes on; null when all are empty. */
@@ -306,6 +313,17 @@ static void wake_loops(struct weir_queue *queue, struct weir_loop **loops, uint3
         count = claim_loops(queue, loops);
         weir_mutex_unlock(&queue->intake->mutex);
     }
+}
+
+void weir_queue_unpark(struct weir_queue *queue)
+{
+    struct weir_loop *loops[WAKE_AT_ONCE];
+    weir_mutex_lock(&queue->intake->mutex);
+    count_parked(queue, -1);
+    /* Other loops may have parked behind this item alone, and no take may ever come to wake them. */
+    uint32_t count = claim_loops(queue, loops);
+    weir_mutex_unlock(&queue->intake->mutex);
+    wake_loops(queue, loops, count);
 }
 
 /* A queue of the intake that is locked: its lock is the same one. */

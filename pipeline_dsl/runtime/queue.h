@@ -54,6 +54,8 @@ void weir_intake_init(struct weir_intake *intake, struct weir_queue **queues, ui
 void weir_intake_release(struct weir_intake *intake);
 /* Time is up: what is taken from now on is only sent back. */
 void weir_intake_discard(struct weir_intake *intake);
+/* Sends the wakeups that weir_queue_push() owes while thread->defers is set; all of them are for this intake. */
+void weir_intake_wake(struct weir_intake *intake, struct weir_thread *thread);
 /* No more items will come: takers get null once the queues are empty. */
 void weir_intake_close(struct weir_intake *intake);
 

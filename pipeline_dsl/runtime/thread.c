@@ -29,8 +29,9 @@ WEIR_TRACE_SEMAPHORE(trace_on) SEMAPHORE = 0;
 WEIR_TRACE_SEMAPHORE(trace_exact) SEMAPHORE = 0;
 
 __attribute__((visibility("default"))) struct weir_contract weir_contract;
-static struct weir_contract_thread slots[WEIR_THREAD_SLOTS];
-static struct weir_contract_log logs[WEIR_THREAD_SLOTS];
+/* Each on cache lines of its own: a thread writes its slot at every crossing. */
+static _Alignas(64) struct weir_contract_thread slots[WEIR_THREAD_SLOTS];
+static _Alignas(64) struct weir_contract_log logs[WEIR_THREAD_SLOTS];
 static uint8_t slot_taken[WEIR_THREAD_SLOTS];
 
 /* 10 ms in ticks. Guessed until weir_contract_publish() has measured the scale; only the size of a slice hangs on it. */

@@ -37,6 +37,8 @@ struct weir_thread {
     uint64_t slice_ticks;
     uint64_t random;
     struct weir_loop *loop;     /* null: a worker */
+    bool defers;                      /* pushes to one queue follow each other closely: their wakeups may wait a little */
+    uint32_t owed_wakes, owed_items;  /* wakeups not sent yet, and items admitted meanwhile */
     struct weir_queue *queues;  /* [queue_count]: all of the server's */
     struct weir_arena spares[WEIR_SPARE_ARENAS];
     uint32_t spare_count;

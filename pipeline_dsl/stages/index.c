@@ -1,7 +1,10 @@
 /*
- * DESIGN: 64 shards, chosen by the top bits of the key's hash; in each a chained hash table under a mutex, doubled when it holds
- * as many entries as buckets. An event is one block: the numbers in front, then every string behind the other, each with its
+ * DESIGN: 32 shards, chosen by the top bits of the key's hash; in each a chained hash table under a mutex, doubled when it holds
+ * as many entries as buckets. The events of a message are sorted by shard first, so that a message of 100 takes 30 locks and not
+ * 100, and a shard that another thread holds just now is left for the end. An event is one block: the numbers in front, then every string behind the other, each with its
  * size, so that a write that fits the old block is a copy and no malloc; series report again and again with the same shape.
+ *
+ * Events of one key stay in their order: they share a shard, and the sort is stable.
  *
  * Lock order: one shard's mutex at a time, innermost.
  */
@@ -17,6 +20,7 @@
 
 #define ABSENT UINT32_MAX /* a string's size when it is nil */
 #define FIRST_BUCKETS ((size_t)16)
+#define SORTED_MOST ((size_t)256) /* events that are sorted at once */
 
 struct weir_index_entry {
     struct weir_index_entry *next;
@@ -56,6 +60,17 @@ static uint64_t hash_bytes(uint64_t hash, struct weir_bytes bytes)
         hash = mix(hash, word);
     }
     return hash;
+}
+
+static uint64_t hash_key(struct weir_bytes host, struct weir_bytes service)
+{
+    return hash_bytes(hash_bytes(0, host), service);
+}
+
+static size_t shard_of(uint64_t hash)
+{
+    _Static_assert(WEIR_INDEX_SHARDS == 1u << 5, "the top 5 bits choose");
+    return hash >> (64 - 5);
 }
 
 static const uint8_t *unpack(const uint8_t *packed, struct weir_bytes *bytes)
@@ -260,11 +275,95 @@ static int put(struct weir_index *index, struct weir_index_shard *shard, uint64_
 
 int weir_index_put(struct weir_index *index, const struct weir_event *event, int64_t now_us)
 {
-    uint64_t hash = hash_bytes(hash_bytes(0, event->host), event->service);
-    struct weir_index_shard *shard = &index->shards[hash >> 58];
+    uint64_t hash = hash_key(event->host, event->service);
+    struct weir_index_shard *shard = &index->shards[shard_of(hash)];
     weir_mutex_lock(&shard->mutex);
     int rc = put(index, shard, hash, event, now_us);
     weir_mutex_unlock(&shard->mutex);
+    return rc;
+}
+
+/* Events in the order of their shards: those of shard s are events[order[first[s]]] to events[order[first[s + 1] - 1]]. */
+struct sorted {
+    const struct weir_event *events;
+    int64_t now_us;
+    uint64_t hashes[SORTED_MOST];
+    uint16_t order[SORTED_MOST];
+    uint16_t first[WEIR_INDEX_SHARDS + 1];
+};
+
+static void sort(struct sorted *sorted, size_t count)
+{
+    uint16_t next[WEIR_INDEX_SHARDS] = { 0 };
+    for (size_t i = 0; i < count; i++) {
+        sorted->hashes[i] = hash_key(sorted->events[i].host, sorted->events[i].service);
+        next[shard_of(sorted->hashes[i])]++;
+    }
+    uint16_t sum = 0;
+    for (size_t s = 0; s < WEIR_INDEX_SHARDS; s++) {
+        uint16_t of_shard = next[s];
+        sorted->first[s] = next[s] = sum;
+        sum = (uint16_t)(sum + of_shard);
+    }
+    sorted->first[WEIR_INDEX_SHARDS] = sum;
+    for (size_t i = 0; i < count; i++)
+        sorted->order[next[shard_of(sorted->hashes[i])]++] = (uint16_t)i;
+}
+
+static int put_shard(struct weir_index *index, struct weir_index_shard *shard, const struct sorted *sorted)
+    WEIR_REQUIRES(shard->mutex)
+{
+    size_t s = (size_t)(shard - index->shards);
+    int rc = 0;
+    for (size_t at = sorted->first[s]; at < sorted->first[s + 1]; at++) {
+        uint16_t i = sorted->order[at];
+        int one = put(index, shard, sorted->hashes[i], &sorted->events[i], sorted->now_us);
+        rc = rc ? rc : one;
+    }
+    return rc;
+}
+
+static int put_sorted(struct weir_index *index, const struct sorted *sorted)
+{
+    struct weir_index_shard *held_elsewhere[WEIR_INDEX_SHARDS];
+    size_t left = 0;
+    int rc = 0, one;
+    for (size_t s = 0; s < WEIR_INDEX_SHARDS; s++) {
+        struct weir_index_shard *shard = &index->shards[s];
+        if (sorted->first[s] == sorted->first[s + 1])
+            continue;
+        if (!weir_mutex_try(&shard->mutex)) {
+            held_elsewhere[left++] = shard;
+            continue;
+        }
+        one = put_shard(index, shard, sorted);
+        weir_mutex_unlock(&shard->mutex);
+        rc = rc ? rc : one;
+    }
+    for (size_t i = 0; i < left; i++) {
+        struct weir_index_shard *shard = held_elsewhere[i];
+        weir_mutex_lock(&shard->mutex);
+        one = put_shard(index, shard, sorted);
+        weir_mutex_unlock(&shard->mutex);
+        rc = rc ? rc : one;
+    }
+    return rc;
+}
+
+int weir_index_put_all(struct weir_index *index, const struct weir_event *events, size_t count, int64_t now_us)
+{
+    struct sorted sorted;
+    int rc = 0;
+    if (count == 1)
+        return weir_index_put(index, events, now_us);
+    for (size_t at = 0, some; at < count; at += some) {
+        some = count - at < SORTED_MOST ? count - at : SORTED_MOST;
+        sorted.events = events + at;
+        sorted.now_us = now_us;
+        sort(&sorted, some);
+        int one = put_sorted(index, &sorted);
+        rc = rc ? rc : one;
+    }
     return rc;
 }
 
@@ -307,8 +406,8 @@ static void copy_out(const struct weir_index_entry *entry, struct weir_arena *ar
 bool weir_index_get(struct weir_index *index, struct weir_bytes host, struct weir_bytes service, struct weir_arena *arena,
                     struct weir_event *event)
 {
-    uint64_t hash = hash_bytes(hash_bytes(0, host), service);
-    struct weir_index_shard *shard = &index->shards[hash >> 58];
+    uint64_t hash = hash_key(host, service);
+    struct weir_index_shard *shard = &index->shards[shard_of(hash)];
     weir_mutex_lock(&shard->mutex);
     struct weir_index_entry *entry = *find(shard, hash, host, service);
     if (entry)
@@ -327,16 +426,12 @@ enum weir_outcome weir_stage_index(struct weir_thread *thread, struct weir_item 
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     int64_t now_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-    for (size_t i = 0; i < item->message.event_count; i++) {
-        int rc = weir_index_put(index, &item->message.events[i], now_us);
-        if (rc != 0) {
-            const char *text = weir_arena_printf(&item->arena, "%s: %s", name, rc == -ENOSPC ? "the index is full" : "no memory");
-            item->answer_failed = true;
-            item->answer_error = text ? text : "no memory";
-            return WEIR_NEXT;
-        }
-    }
-    if (item->message.query.data) {
+    int rc = weir_index_put_all(index, item->message.events, item->message.event_count, now_us);
+    if (rc != 0) {
+        const char *text = weir_arena_printf(&item->arena, "%s: %s", name, rc == -ENOSPC ? "the index is full" : "no memory");
+        item->answer_failed = true;
+        item->answer_error = text ? text : "no memory";
+    } else if (item->message.query.data) {
         item->answer_failed = true;
         item->answer_error = "queries are not built into this version of weir";
     }

@@ -21,12 +21,12 @@
 #include "pipeline_dsl/runtime/mutex.h"
 #include "pipeline_dsl/wire/message.h"
 
-#define WEIR_INDEX_SHARDS 64u
+#define WEIR_INDEX_SHARDS 32u
 
 struct weir_index_entry;
 
 struct weir_index_shard {
-    struct weir_mutex mutex;
+    _Alignas(64) struct weir_mutex mutex; /* no two shards on one cache line */
     struct weir_index_entry **buckets; /* [bucket_count]: chains; a power of 2. Requires: mutex, as entry_count does */
     size_t bucket_count, entry_count;
 };
@@ -44,6 +44,8 @@ void weir_index_release(struct weir_index *index);
 
 /* Stores a copy, or deletes the key. `now_us` is the time of an event without one. */
 int weir_index_put(struct weir_index *index, const struct weir_event *event, int64_t now_us);
+/* The same for the events of a message, with fewer locks. Stores each that it can, and returns the first error. */
+int weir_index_put_all(struct weir_index *index, const struct weir_event *events, size_t count, int64_t now_us);
 size_t weir_index_count(const struct weir_index *index);
 /* A copy of the event in `arena`. Returns whether there is one. */
 bool weir_index_get(struct weir_index *index, struct weir_bytes host, struct weir_bytes service, struct weir_arena *arena,

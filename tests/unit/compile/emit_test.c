@@ -69,6 +69,7 @@ static void segments_end_at_handoffs(void **state)
     expect(&out, "{\n    if (p__decode(thread, item) != WEIR_NEXT)\n        return;\n    if (p__check(thread, item) != WEIR_NEXT)\n"
                  "        return;\n    if (p__encode(thread, item) != WEIR_NEXT)\n        return;\n    p__reply(thread, item);\n}");
     expect(&out, ".full = WEIR_FULL_DROP_OLDEST,\n        .run = p__segment__2, .run_stage = ID_p__decode,");
+    expect(&out, ".run = p__segment__1, .handoff_queue = QUEUE_p__handoff,");
     expect(&out, "SHARDS = 2");
     expect(&out, "__asm__(\"p__decode\")");
     assert_null(strstr(out.data, "a */ #error"));

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "pipeline_dsl/runtime/loop.h"
 #include "pipeline_dsl/runtime/queue.h"
 #include "pipeline_dsl/runtime/seqlock.h"
 #include "tests/unit/runtime/plan_sample.h"
@@ -142,6 +143,72 @@ static void a_closed_intake_is_emptied_and_then_null(void **state)
     tear_down(&bench);
 }
 
+/* --- parked items -------------------------------------------------------------------------------------------------------- */
+
+/* An event loop that nobody runs: it only notes that it was woken. */
+static void idle_loop_init(struct weir_loop *loop, struct weir_thread *thread, const struct weir_plan *plan)
+{
+    *loop = (struct weir_loop){ .plan = plan };
+    weir_mutex_init(&loop->mutex);
+    uv_loop_init(&loop->uv);
+    uv_async_init(&loop->uv, &loop->wake, NULL);
+    weir_thread_start(thread, plan, 0);
+    thread->loop = loop;
+}
+
+static void idle_loop_release(struct weir_loop *loop, struct weir_thread *thread)
+{
+    weir_thread_stop(thread);
+    uv_close((uv_handle_t *)&loop->wake, NULL);
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    uv_loop_close(&loop->uv);
+    weir_mutex_release(&loop->mutex);
+}
+
+/* The second loop parks only because the first one did. The queue is empty when the first one's connection goes: nobody will
+ * ever take from it, so that loop must be woken now. */
+static void a_parked_item_that_goes_wakes_those_behind_it(void **state)
+{
+    (void)state;
+    struct bench bench;
+    static struct weir_loop loops[2];
+    static struct weir_thread threads[2];
+    struct weir_item items[3] = { { .size_bytes = 1 }, { .size_bytes = 1 }, { .size_bytes = 1 } }, *evicted;
+    set_up(&bench, WEIR_FULL_BLOCK, 1, 1000);
+    for (int i = 0; i < 2; i++)
+        idle_loop_init(&loops[i], &threads[i], &bench.plan);
+    push(&bench, &items[0], 1, &evicted);
+    assert_int_equal(weir_queue_push(&bench.queue, &threads[0], &items[1], false, &evicted), WEIR_PUSH_PARK);
+    take(&bench);
+    assert_true(loops[0].resumes);
+    assert_int_equal(weir_queue_push(&bench.queue, &threads[1], &items[2], false, &evicted), WEIR_PUSH_PARK);
+    assert_false(loops[1].resumes);
+    weir_queue_unpark(&bench.queue);
+    assert_true(loops[1].resumes);
+    assert_int_equal(weir_queue_push(&bench.queue, &threads[1], &items[2], true, &evicted), WEIR_PUSH_ADMITTED);
+    assert_int_equal(bench.queue.block->parked, 0);
+    take(&bench);
+    for (int i = 0; i < 2; i++)
+        idle_loop_release(&loops[i], &threads[i]);
+    tear_down(&bench);
+}
+
+/* However it comes to that: one that is refused when it resumes must not hold up those behind it for ever. */
+static void a_parked_item_that_is_refused_is_parked_no_more(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct weir_item items[2] = { { .size_bytes = 1 }, { .size_bytes = 1 } }, *evicted;
+    set_up(&bench, WEIR_FULL_REJECT, 1, 1000);
+    push(&bench, &items[0], 1, &evicted);
+    bench.queue.block->parked = 1;
+    assert_int_equal(weir_queue_push(&bench.queue, &bench.thread, &items[1], true, &evicted), WEIR_PUSH_REJECTED);
+    assert_int_equal(bench.queue.block->parked, 0);
+    expect_law(bench.queue.block);
+    take(&bench);
+    tear_down(&bench);
+}
+
 /* --- many threads -------------------------------------------------------------------------------------------------------- */
 
 struct crowd {
@@ -182,6 +249,45 @@ static void *crowd_take(void *argument)
     }
     weir_thread_stop(&thread);
     return NULL;
+}
+
+static long taken_within_ms(const struct crowd *crowd, long expected, unsigned ms)
+{
+    for (unsigned i = 0; i < ms && __atomic_load_n(&crowd->taken, __ATOMIC_RELAXED) != expected; i++)
+        usleep(1000);
+    return __atomic_load_n(&crowd->taken, __ATOMIC_RELAXED);
+}
+
+static struct weir_item *item_new(void)
+{
+    struct weir_item *item = calloc(1, sizeof *item);
+    item->size_bytes = item->sequence = 1;
+    return item;
+}
+
+static void deferred_wakeups_come_in_the_end_or_with_many_items(void **state)
+{
+    (void)state;
+    static struct crowd crowd;
+    struct weir_item *evicted;
+    pthread_t taker;
+    set_up(&crowd.bench, WEIR_FULL_REJECT, 1000, 1000);
+    pthread_create(&taker, NULL, crowd_take, &crowd);
+    usleep(50000); /* until it sleeps */
+    crowd.bench.thread.defers = true;
+    for (int i = 0; i < 3; i++)
+        weir_queue_push(&crowd.bench.queue, &crowd.bench.thread, item_new(), false, &evicted);
+    assert_int_equal(taken_within_ms(&crowd, 3, 50), 0);
+    weir_intake_wake(&crowd.bench.intake, &crowd.bench.thread);
+    assert_int_equal(taken_within_ms(&crowd, 3, 5000), 3);
+    usleep(50000);
+    for (int i = 0; i < 100; i++)
+        weir_queue_push(&crowd.bench.queue, &crowd.bench.thread, item_new(), false, &evicted);
+    assert_int_equal(taken_within_ms(&crowd, 103, 5000), 103);
+    weir_intake_wake(&crowd.bench.intake, &crowd.bench.thread);
+    weir_intake_close(&crowd.bench.intake);
+    pthread_join(taker, NULL);
+    tear_down(&crowd.bench);
 }
 
 static void *crowd_read(void *argument)
@@ -260,6 +366,9 @@ int main(void)
         cmocka_unit_test(drop_oldest_evicts_until_it_fits),
         cmocka_unit_test(drop_newest_refuses_the_new_one),
         cmocka_unit_test(a_closed_intake_is_emptied_and_then_null),
+        cmocka_unit_test(a_parked_item_that_goes_wakes_those_behind_it),
+        cmocka_unit_test(a_parked_item_that_is_refused_is_parked_no_more),
+        cmocka_unit_test(deferred_wakeups_come_in_the_end_or_with_many_items),
         cmocka_unit_test(nothing_is_lost_among_many_threads_and_no_snapshot_is_torn),
         cmocka_unit_test(two_queues_take_turns),
     };

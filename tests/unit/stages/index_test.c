@@ -155,6 +155,44 @@ static void a_full_index_takes_only_keys_it_has(void **state)
     assert_int_equal(weir_index_count(&index_), 10);
 }
 
+/* A message's events are sorted by shard; those of one key must stay in their order. */
+static void a_message_is_stored_as_its_events_one_by_one(void **state)
+{
+    (void)state;
+    enum { EVENTS = 1000, KEYS = 150 };
+    static struct weir_event events[EVENTS];
+    static char names[KEYS][16];
+    struct weir_event found;
+    for (int i = 0; i < EVENTS; i++) {
+        snprintf(names[i % KEYS], sizeof *names, "s%d", i % KEYS);
+        events[i] = event("h", names[i % KEYS], i == 990 ? "expired" : "ok", i);
+    }
+    assert_int_equal(weir_index_put_all(&index_, events, EVENTS, 1), 0);
+    assert_int_equal(weir_index_count(&index_), KEYS - 1);
+    for (int key = 0; key < KEYS; key++) {
+        int last = key + (EVENTS - 1 - key) / KEYS * KEYS;
+        assert_int_equal(get("h", names[key], &found), last != 990);
+        if (last != 990)
+            assert_int_equal(found.metric_int, last);
+    }
+    assert_int_equal(weir_index_put_all(&index_, events, 0, 1), 0);
+}
+
+static void a_message_too_many_is_stored_as_far_as_it_goes(void **state)
+{
+    (void)state;
+    struct weir_event events[12];
+    char names[12][16];
+    weir_index_release(&index_);
+    weir_index_init(&index_, 0, 10);
+    for (int i = 0; i < 12; i++) {
+        snprintf(names[i], sizeof *names, "s%d", i);
+        events[i] = event("h", names[i], "ok", i);
+    }
+    assert_int_equal(weir_index_put_all(&index_, events, 12, 1), -ENOSPC);
+    assert_int_equal(weir_index_count(&index_), 10);
+}
+
 /* --- threads ------------------------------------------------------------------------------------------------------------- */
 
 static void *put_many(void *argument)
@@ -162,8 +200,8 @@ static void *put_many(void *argument)
     char name[24];
     for (int i = 0; i < 20000; i++) {
         snprintf(name, sizeof name, "service-%d", i % 5000);
-        struct weir_event e = event(argument, name, "ok", i);
-        if (weir_index_put(&index_, &e, i) != 0)
+        struct weir_event e[2] = { event("both", name, "ok", i), event(argument, name, "ok", i) };
+        if (weir_index_put_all(&index_, e, 2, i) != 0)
             return (void *)1;
     }
     return NULL;
@@ -182,7 +220,7 @@ static void many_threads_write_the_same_keys(void **state)
         assert_null(failed);
     }
     struct weir_event found;
-    assert_int_equal(weir_index_count(&index_), 10000);
+    assert_int_equal(weir_index_count(&index_), 15000);
     assert_true(get("two", "service-4999", &found));
     assert_int_equal(found.metric_int, 19999);
 }
@@ -195,6 +233,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(expired_deletes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(everything_of_an_event_is_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_index_takes_only_keys_it_has, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_message_is_stored_as_its_events_one_by_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_message_too_many_is_stored_as_far_as_it_goes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_threads_write_the_same_keys, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
