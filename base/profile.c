@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 #define FILE_MOST ((size_t)1 << 30)
 #define VIOLATIONS_MOST 100u
 #define TOLERANCE 0.01
@@ -188,71 +190,13 @@ void weir_profile_verify(struct weir_profile *profile)
 
 /* --- files ------------------------------------------------------------------------------------------------------------------ */
 
-static int save_error(const char *path, int code, struct weir_error *error)
-{
-    const char *remedy = code == ENOSPC || code == EDQUOT ? "the disk is full; free some space, or choose another place with -o"
-                                                          : strerror(code);
-    return weir_error_set(error, WEIR_EXIT_USAGE, code, "can't save the profile as %s: %s", path, remedy);
-}
-
-/* Writes and closes. Returns 0 or an errno. */
-static int write_all(int fd, const char *data, size_t size)
-{
-    int code = 0;
-    while (size && !code) {
-        ssize_t done = write(fd, data, size);
-        if (done < 0) {
-            code = errno == EINTR ? 0 : errno;
-        } else {
-            data += done;
-            size -= (size_t)done;
-        }
-    }
-    if (close(fd) != 0 && !code)
-        code = errno;
-    return code;
-}
-
-/* Creates a new file beside `path`; its name goes into `name`. */
-static int open_beside(const char *path, struct weir_buffer *name)
-{
-    for (unsigned attempt = 0; attempt < 100; attempt++) {
-        weir_buffer_clear(name);
-        weir_buffer_printf(name, "%s.%d.%u.tmp", path, (int)getpid(), attempt);
-        if (name->failed) {
-            errno = ENOMEM;
-            return -1;
-        }
-        int fd = open(name->data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 || errno != EEXIST)
-            return fd;
-    }
-    return -1;
-}
-
 int weir_profile_save(const struct weir_profile *profile, const char *path, struct weir_error *error)
 {
-    struct weir_buffer bytes = WEIR_BUFFER_INIT, name = WEIR_BUFFER_INIT;
-    struct stat old;
+    struct weir_buffer bytes = WEIR_BUFFER_INIT;
     int rc = weir_profile_write(profile, &bytes, error);
-    if (rc)
-        goto out;
-    /* A device or a pipe has no old content to keep. */
-    bool direct = stat(path, &old) == 0 && !S_ISREG(old.st_mode);
-    int fd = direct ? open(path, O_WRONLY | O_CLOEXEC) : open_beside(path, &name);
-    if (fd < 0) {
-        rc = save_error(path, errno, error);
-        goto out;
-    }
-    int code = write_all(fd, bytes.data, bytes.length);
-    if (!code && !direct && rename(name.data, path) != 0)
-        code = errno;
-    if (code && !direct)
-        unlink(name.data);
-    rc = code ? save_error(path, code, error) : 0;
-out:
+    if (rc == 0)
+        rc = weir_file_write(path, bytes.data, bytes.length, "the profile", error);
     weir_buffer_release(&bytes);
-    weir_buffer_release(&name);
     return rc;
 }
 

@@ -150,8 +150,10 @@ int weir_compile_link(const struct weir_compile_kit *kit, const struct weir_topo
 {
     struct weir_buffer folder = WEIR_BUFFER_INIT, binary = WEIR_BUFFER_INIT;
     struct stat old;
-    if (stat(output, &old) == 0 && S_ISDIR(old.st_mode))
-        return weir_error_set(error, WEIR_EXIT_USAGE, EISDIR, "can't write the server to %s: that is a folder", output);
+    if (stat(output, &old) == 0 && !S_ISREG(old.st_mode))
+        return weir_error_set(error, WEIR_EXIT_USAGE, S_ISDIR(old.st_mode) ? EISDIR : EINVAL,
+                              "can't write the server to %s: that is %s; name a file with -o", output,
+                              S_ISDIR(old.st_mode) ? "a folder" : "no regular file");
     weir_buffer_printf(&folder, "%s.XXXXXX", output);
     if (folder.failed || !mkdtemp(folder.data)) {
         int rc = weir_error_set(error, WEIR_EXIT_USAGE, errno, "can't write the server to %s: %s", output, strerror(errno));

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/file.h"
 #include "pipeline_dsl/runtime/seqlock.h"
 #include "pipeline_dsl/runtime/server.h"
 
@@ -92,20 +92,10 @@ void weir_counters_print(const struct weir_plan *plan, struct weir_buffer *out)
 
 int weir_counters_write(const struct weir_plan *plan, const char *path, struct weir_error *error)
 {
-    struct weir_buffer text = WEIR_BUFFER_INIT, temporary = WEIR_BUFFER_INIT;
+    struct weir_buffer text = WEIR_BUFFER_INIT;
     weir_counters_print(plan, &text);
-    weir_buffer_printf(&temporary, "%s.part", path);
-    /* By way of another name, so that a reader finds a whole file. */
-    int rc = -ENOMEM;
-    FILE *file = text.failed || temporary.failed ? NULL : fopen(temporary.data, "w");
-    if (file) {
-        bool good = fwrite(text.data, 1, text.length, file) == text.length;
-        good = fclose(file) == 0 && good;
-        rc = good && rename(temporary.data, path) == 0 ? 0 : -EIO;
-    }
+    int rc = text.failed ? weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "can't write the counters to %s: no memory", path)
+                         : weir_file_write(path, text.data, text.length, "the counters", error);
     weir_buffer_release(&text);
-    weir_buffer_release(&temporary);
-    if (rc != 0)
-        return weir_error_set(error, WEIR_EXIT_USAGE, -rc, "can't write the counters to %s: %s", path, strerror(errno));
-    return 0;
+    return rc;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/buffer.h"
 #include "pipeline_dsl/lang/lang.h"
 #include "tracer/cli/pipeline_file.h"
@@ -36,7 +37,7 @@ static int replace(const char *given, const struct weir_buffer *text, struct wei
         free(path);
         return weir_error_set(error, WEIR_EXIT_USAGE, code, "can't write %s: %s", given, strerror(code));
     }
-    int rc = weir_cli_write_file(path, weir_buffer_text(text), text->length, error);
+    int rc = weir_file_write(path, weir_buffer_text(text), text->length, "the formatted file", error);
     if (rc == 0 && chmod(path, old.st_mode & 07777) != 0)
         rc = weir_error_set(error, WEIR_EXIT_USAGE, errno, "can't keep the permissions of %s: %s", given, strerror(errno));
     free(path);

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/file.h"
 #include "tracer/cli/pipeline_file.h"
 #include "tracer/cli/profile_file.h"
 #include "tracer/cli/verb.h"
@@ -83,7 +84,7 @@ static int write_out(const struct options *options, const struct weir_buffer *da
     struct weir_error error = WEIR_ERROR_INIT;
     if (strcmp(options->out, "-") == 0)
         return weir_cli_out(data->data, data->length);
-    return weir_cli_write_file(options->out, data->data, data->length, &error) ? weir_cli_fail("graph", &error) : WEIR_EXIT_DONE;
+    return weir_file_write(options->out, data->data, data->length, "the graph", &error) ? weir_cli_fail("graph", &error) : WEIR_EXIT_DONE;
 }
 
 static int run(int argc, char **argv)

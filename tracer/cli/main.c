@@ -1,12 +1,9 @@
 /* The `weir` command: finds the verb and runs it. */
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/buffer.h"
 #include "tracer/cli/verb.h"
 
 static const struct weir_verb *const verbs[] = {
@@ -39,39 +36,6 @@ int weir_cli_out(const void *data, size_t size)
     if (errno != EPIPE)
         fprintf(stderr, "weir: can't write to stdout: %s\n", strerror(errno));
     return WEIR_EXIT_USAGE;
-}
-
-int weir_cli_write_file(const char *path, const void *data, size_t size, struct weir_error *error)
-{
-    struct weir_buffer temporary = WEIR_BUFFER_INIT;
-    struct stat old;
-    /* A device or a pipe is written to directly: there is no old content to keep. */
-    bool direct = stat(path, &old) == 0 && !S_ISREG(old.st_mode);
-    weir_buffer_printf(&temporary, direct ? "%s" : "%s.XXXXXX", path);
-    int rc = -EIO;
-    int fd = direct ? -1 : mkstemp(temporary.data);
-    FILE *file = direct ? fopen(path, "wb") : fd < 0 ? NULL : fdopen(fd, "wb");
-    if (!file) {
-        rc = weir_error_set(error, WEIR_EXIT_USAGE, errno, "can't write %s: %s", path, strerror(errno));
-        goto out;
-    }
-    bool good = fwrite(data, 1, size, file) == size;
-    if (!direct) {
-        mode_t mask = umask(0);
-        umask(mask);
-        good = fchmod(fileno(file), 0666 & ~mask) == 0 && good;
-    }
-    good = fclose(file) == 0 && good;
-    if (!good || (!direct && rename(temporary.data, path) != 0)) {
-        rc = weir_error_set(error, WEIR_EXIT_USAGE, errno ? errno : EIO, "can't write %s: %s", path, strerror(errno));
-        if (!direct)
-            unlink(temporary.data);
-        goto out;
-    }
-    rc = 0;
-out:
-    weir_buffer_release(&temporary);
-    return rc;
 }
 
 static void help(FILE *out)

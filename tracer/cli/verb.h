@@ -32,7 +32,4 @@ int weir_cli_usage(const struct weir_verb *verb, const char *format, ...) __attr
 /* Writes all of `data` to stdout. Returns 0, or WEIR_EXIT_USAGE after saying why (a closed pipe is silent). */
 int weir_cli_out(const void *data, size_t size);
 
-/* Writes a whole file, by way of a temporary name beside it, so that a failure leaves the old one. */
-int weir_cli_write_file(const char *path, const void *data, size_t size, struct weir_error *error);
-
 #endif
