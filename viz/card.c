@@ -164,10 +164,10 @@ static void listen_row(const struct weir_card *card, const struct weir_topology_
 /* CPU for each item, and how long an item is in the stage. Times below the cost of a stamp are not the target's. */
 static void cost_row(const struct weir_card *card, const struct weir_profile_row *measured, const char *ink)
 {
-    double cost = weir_view_ns_per_item(card->profile, measured), late = weir_view_quantile(measured->service, 0.99);
+    double late = weir_view_quantile(measured->service, 0.99);
     char left[64] = "", right[64] = "";
-    if (isfinite(cost))
-        snprintf(left, sizeof left, "%s CPU an item", weir_figure_ns(cost).text);
+    if (isfinite(weir_view_ns_per_item(card->profile, measured)))
+        snprintf(left, sizeof left, "%s CPU an item", weir_view_item_cost(card->profile, measured).text);
     if (isfinite(late))
         snprintf(right, sizeof right, "service p99 %s%s", late < card->profile->probe_floor_ns ? "≤ " : "",
                  weir_figure_ns(fmax(late, card->profile->probe_floor_ns)).text);

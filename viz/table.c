@@ -95,8 +95,8 @@ static void stage_row(const struct weir_profile *profile, const struct weir_prof
     char wide[16];
     snprintf(wide, sizeof wide, "%.1f", (row->share_high - row->share_low) * 50);
     cell(grid, weir_view_empty(profile) ? "–" : wide);
-    cell(grid, weir_figure_ns(weir_view_ns_per_item(profile, row)).text);
-    cell(grid, weir_figure_ns(weir_view_ns_per_event(profile, row)).text);
+    cell(grid, weir_view_item_cost(profile, row).text);
+    cell(grid, weir_view_event_cost(profile, row).text);
     bool counts = row->stage != WEIR_NONE && row->part == WEIR_PART_NONE;
     cell(grid, counts ? weir_figure_rate(weir_view_items_per_s(profile, row)).text : "");
     if (counts) {

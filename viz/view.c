@@ -1,9 +1,8 @@
 #include "viz/view.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
-
-#include "viz/figure.h"
 
 bool weir_view_empty(const struct weir_profile *profile)
 {
@@ -58,26 +57,61 @@ static const struct weir_profile_row *counting_row(const struct weir_profile *pr
     return row;
 }
 
-double weir_view_ns_per_item(const struct weir_profile *profile, const struct weir_profile_row *row)
-{
-    uint64_t items = counting_row(profile, row)->items;
-    return items && row->stage != WEIR_NONE && !weir_view_empty(profile) ? row->cpu_ns / (double)items : NAN;
-}
-
 static uint64_t grown(uint64_t begin, uint64_t end)
 {
     return end > begin ? end - begin : 0;
 }
 
-double weir_view_ns_per_event(const struct weir_profile *profile, const struct weir_profile_row *row)
+static uint64_t items_of(const struct weir_profile *profile, const struct weir_profile_row *row)
 {
-    uint64_t events = counting_row(profile, row)->events;
+    return row->stage == WEIR_NONE ? 0 : counting_row(profile, row)->items;
+}
+
+/* In those items; before `decode`, where nobody knows them yet, as many as came in by its way. */
+static uint64_t events_of(const struct weir_profile *profile, const struct weir_profile_row *row)
+{
     if (row->stage == WEIR_NONE)
-        return NAN;
+        return 0;
+    uint64_t events = counting_row(profile, row)->events;
     uint32_t way = profile->topology.pipelines[profile->topology.stages[row->stage].pipeline].way;
     if (!events && way != WEIR_NONE)
         events = grown(profile->ways[way].begin.events, profile->ways[way].end.events);
-    return events && !weir_view_empty(profile) ? row->cpu_ns / (double)events : NAN;
+    return events;
+}
+
+static double ns_per(const struct weir_profile *profile, const struct weir_profile_row *row, uint64_t count)
+{
+    return count && !weir_view_empty(profile) ? row->cpu_ns / (double)count : NAN;
+}
+
+double weir_view_ns_per_item(const struct weir_profile *profile, const struct weir_profile_row *row)
+{
+    return ns_per(profile, row, items_of(profile, row));
+}
+
+double weir_view_ns_per_event(const struct weir_profile *profile, const struct weir_profile_row *row)
+{
+    return ns_per(profile, row, events_of(profile, row));
+}
+
+static struct weir_figure cost(const struct weir_profile *profile, const struct weir_profile_row *row, uint64_t count)
+{
+    double ns = ns_per(profile, row, count);
+    if (!isfinite(ns) || row->cpu_ns > 0 || profile->mode == WEIR_MODE_EXACT)
+        return weir_figure_ns(ns);
+    struct weir_figure most = weir_figure_ns(row->share_high * (double)profile->cpu_ns / (double)count), figure;
+    snprintf(figure.text, sizeof figure.text, "≤ %.27s", most.text);
+    return figure;
+}
+
+struct weir_figure weir_view_item_cost(const struct weir_profile *profile, const struct weir_profile_row *row)
+{
+    return cost(profile, row, items_of(profile, row));
+}
+
+struct weir_figure weir_view_event_cost(const struct weir_profile *profile, const struct weir_profile_row *row)
+{
+    return cost(profile, row, events_of(profile, row));
 }
 
 double weir_view_quantile(const struct weir_histogram *histogram, double q)

@@ -12,6 +12,7 @@
 
 #include "base/profile.h"
 #include "base/verdict.h"
+#include "viz/figure.h"
 
 /* Is there nothing to show: no CPU time, or nothing that says where it went? */
 bool weir_view_empty(const struct weir_profile *profile);
@@ -28,6 +29,9 @@ double weir_view_items_per_s(const struct weir_profile *profile, const struct we
  * events, they are those that its way in decoded. */
 double weir_view_ns_per_item(const struct weir_profile *profile, const struct weir_profile_row *row);
 double weir_view_ns_per_event(const struct weir_profile *profile, const struct weir_profile_row *row);
+/* The same as text. Where no sample fell into the row that is not 0, but "≤" what its interval allows. */
+struct weir_figure weir_view_item_cost(const struct weir_profile *profile, const struct weir_profile_row *row);
+struct weir_figure weir_view_event_cost(const struct weir_profile *profile, const struct weir_profile_row *row);
 
 /* `histogram` may be null. */
 double weir_view_quantile(const struct weir_histogram *histogram, double q);

@@ -236,6 +236,26 @@ static void graphviz_takes_every_figure(void **state)
     }
 }
 
+/* No sample in a stage that ran is no cost of 0. */
+static void what_no_sample_hit_costs_at_most_its_interval(void **state)
+{
+    (void)state;
+    struct weir_profile *profile = sample_before();
+    struct weir_profile_row *row = &profile->rows[profile->row_count - 1];
+    while (row->stage == WEIR_NONE || row->part != WEIR_PART_NONE || !row->items)
+        row--;
+    row->cpu_ns = 0;
+    row->share_high = 0.001;
+    double most = 0.001 * (double)profile->cpu_ns / (double)row->items;
+    struct weir_figure said = weir_view_item_cost(profile, row), bound = weir_figure_ns(most);
+    assert_memory_equal(said.text, "≤ ", strlen("≤ "));
+    assert_string_equal(said.text + strlen("≤ "), bound.text);
+    row->cpu_ns = 1e6;
+    said = weir_view_item_cost(profile, row);
+    assert_null(strstr(said.text, "≤"));
+    weir_profile_free(profile);
+}
+
 static void what_is_no_graph_is_one_sentence(void **state)
 {
     (void)state;
@@ -312,6 +332,7 @@ int main(void)
         cmocka_unit_test(the_report_has_its_keys), cmocka_unit_test(no_view_passes_on_a_control_byte),
         cmocka_unit_test(an_empty_window_says_no_samples), cmocka_unit_test(a_lossy_profile_says_so_everywhere),
         cmocka_unit_test(graphviz_takes_every_graph), cmocka_unit_test(graphviz_takes_every_figure),
+        cmocka_unit_test(what_no_sample_hit_costs_at_most_its_interval),
         cmocka_unit_test(what_is_no_graph_is_one_sentence),
         cmocka_unit_test(the_views_look_as_they_did),
     };
