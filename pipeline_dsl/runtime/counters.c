@@ -77,8 +77,9 @@ void weir_counters_print(const struct weir_plan *plan, struct weir_buffer *out)
 {
     struct timespec cpu;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
-    weir_buffer_printf(out, "{\"version\":1,\n \"pipeline\":\"%s\",\n \"cpu_ns\":%llu,\n \"ways_in\":[", plan->name,
-                       (unsigned long long)cpu.tv_sec * 1000000000u + (unsigned long long)cpu.tv_nsec);
+    weir_buffer_printf(out, "{\"version\":1,\n \"pipeline\":\"%s\",\n \"cpu_ns\":%llu,\n \"thread_overflow\":%u,\n \"ways_in\":[", plan->name,
+                       (unsigned long long)cpu.tv_sec * 1000000000u + (unsigned long long)cpu.tv_nsec,
+                       __atomic_load_n(&weir_contract.thread_overflow, __ATOMIC_RELAXED));
     for (uint32_t i = 0; i < plan->way_count; i++)
         print_way(plan, i, out);
     weir_buffer_puts(out, "],\n \"queues\":[");

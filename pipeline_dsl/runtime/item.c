@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The first chunk of an arena: room for a message of 100 events, and never so much that keeping it would hurt. */
-#define ARENA_LEAST ((size_t)64 << 10)
+/* The first chunk of an arena follows the message, which decodes to some 7 times its bytes: items may wait in a queue with what
+ * they were decoded into, and the queue's limit counts only what is used of that. */
+#define ARENA_LEAST ((size_t)1 << 10)
 #define ARENA_MOST ((size_t)1 << 20)
+#define ARENA_TIMES 8u
 
 /* A stamp for an item that was chosen. With exact ticks up, the crossing has just read the clock; else reading it is the
  * tracer's doing, and shows as such. */
@@ -136,28 +138,25 @@ void weir_item_refuse(struct weir_item *item, const char *format, ...)
 
 void weir_item_take_arena(struct weir_thread *thread, struct weir_item *item, size_t limit)
 {
-    if (!item->arena.chunk && thread->spare_count) {
-        item->arena = thread->spares[--thread->spare_count];
-        thread->spare_bytes -= item->arena.first_bytes;
+    struct weir_arena *arena = &item->arena;
+    size_t wanted = ARENA_LEAST;
+    while (wanted < ARENA_MOST && wanted < item->payload_bytes * ARENA_TIMES)
+        wanted *= 2;
+    if (!arena->chunk && thread->spare_count) {
+        *arena = thread->spares[--thread->spare_count];
+        thread->spare_bytes -= arena->first_bytes;
+        if (arena->first_bytes < wanted || arena->first_bytes / 4 > wanted)
+            weir_arena_release(arena);
     }
-    if (!item->arena.chunk)
-        item->arena.first_bytes = thread->arena_bytes > ARENA_LEAST ? thread->arena_bytes : ARENA_LEAST;
-    item->arena.limit_bytes = limit;
+    if (!arena->chunk)
+        arena->first_bytes = wanted;
+    arena->limit_bytes = limit;
 }
 
 void weir_item_shed_arena(struct weir_thread *thread, struct weir_item *item)
 {
     struct weir_arena *arena = &item->arena;
-    /* One that had to grow: the next ones start out large enough, here and on the loop, which sees the item later. */
-    bool grew = arena->chunk && arena->used_bytes > arena->first_bytes && arena->used_bytes <= ARENA_MOST;
-    while (grew && arena->first_bytes < arena->used_bytes)
-        arena->first_bytes *= 2;
-    if (thread->arena_bytes < arena->first_bytes)
-        thread->arena_bytes = arena->first_bytes;
-    if (grew)
-        weir_arena_release(arena);
-    else
-        weir_arena_reset(arena);
+    weir_arena_reset(arena);
     uint32_t most = thread->loop ? WEIR_SPARE_ARENAS : 1;
     if (!arena->chunk || thread->spare_count == most || thread->spare_bytes + arena->first_bytes > WEIR_SPARE_BYTES)
         return;

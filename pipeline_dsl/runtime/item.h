@@ -78,7 +78,7 @@ void weir_item_refuse(struct weir_item *item, const char *format, ...) __attribu
 
 /* Empties the arena, and keeps it for the thread's next message where there is room; else it stays with the item. */
 void weir_item_shed_arena(struct weir_thread *thread, struct weir_item *item);
-/* An empty arena for decoding, with `limit` bytes at most. */
+/* An empty arena for decoding the payload, with `limit` bytes at most. */
 void weir_item_take_arena(struct weir_thread *thread, struct weir_item *item, size_t limit);
 
 #endif

@@ -43,7 +43,6 @@ struct weir_thread {
     struct weir_arena spares[WEIR_SPARE_ARENAS];
     uint32_t spare_count;
     size_t spare_bytes;
-    size_t arena_bytes; /* first chunk of the next new arena: grows to what messages really needed */
 };
 
 /* Fills in the exported contract; `magic` last, so that a tracer sees it whole or not at all. */

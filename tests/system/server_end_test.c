@@ -269,18 +269,26 @@ static void a_pipeline_needs_no_handoff(void **state)
         "    if (s.size == 4 && memcmp(s.data, \"drop\", 4) == 0)\n        return 1;\n"
         "    if (s.size == 4 && memcmp(s.data, \"fail\", 4) == 0)\n        return weir_call_fail(call, \"no such service\");\n"
         "    if (s.size == 4 && memcmp(s.data, \"code\", 4) == 0)\n        return -7;\n"
+        "    if (s.size == 4 && memcmp(s.data, \"some\", 4) == 0) {\n"
+        "        char *text = weir_call_alloc(call, 30);\n"
+        "        return text ? (memcpy(text, \"from memory of its own\", 23), weir_call_fail(call, text)) : 0;\n    }\n"
+        "    if (s.size == 4 && memcmp(s.data, \"much\", 4) == 0)\n"
+        "        return weir_call_alloc(call, 70000) ? 0 : weir_call_fail(call, \"no room\");\n"
         "    return 0;\n}\n";
-    static const char *const services[] = { "pass", "drop", "fail", "code", "pass" };
-    static const char *const errors[] = { "", "dropped at riemann.check", "riemann.check: no such service", "riemann.check failed with code -7", "" };
+    enum { COUNT = 7 };
+    static const char *const services[COUNT] = { "pass", "drop", "fail", "code", "some", "much", "pass" };
+    static const char *const errors[COUNT] = { "", "dropped at riemann.check", "riemann.check: no such service",
+                                               "riemann.check failed with code -7", "riemann.check: from memory of its own",
+                                               "riemann.check: no room", "" };
     struct harness_server server;
     uint8_t message[128];
     char error[200];
     harness_build(&server,
-                  "pool io threads 1\npipeline riemann {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 1MiB\n    decode riemann\n"
-                  "    call \"check.c\" check as check\n    index\n    encode riemann\n    reply\n}\n", "check.c", c);
+                  "pool io threads 1\npipeline riemann {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 64KiB\n"
+                  "    decode riemann max 64KiB\n    call \"check.c\" check as check\n    index\n    encode riemann\n    reply\n}\n", "check.c", c);
     harness_start(&server, NULL);
     int fd = harness_connect(server.port);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < COUNT; i++) {
         assert_true(harness_send(fd, message, harness_message(message, sizeof message, 1, services[i])));
         assert_int_equal(harness_reply(fd, error, sizeof error), *errors[i] == '\0');
         assert_string_equal(error, errors[i]);
@@ -288,8 +296,37 @@ static void a_pipeline_needs_no_handoff(void **state)
     close(fd);
     assert_int_equal(harness_wait(&server, SIGTERM), 0);
     harness_check_conservation(&server);
-    assert_int_equal(harness_counter(&server, "stages", "riemann.check", "entries"), 5);
+    assert_int_equal(harness_counter(&server, "stages", "riemann.check", "entries"), COUNT);
     assert_int_equal(harness_counter(&server, "stages", "riemann.index", "entries"), 2);
+    harness_remove(&server);
+}
+
+/* Those that find no slot for the tracer work all the same, and are counted. */
+static void more_threads_than_slots_serve(void **state)
+{
+    (void)state;
+    struct harness_server server;
+    uint8_t many[200 * 64];
+    char text[65536];
+    harness_run(&server, "pool io threads 2\npool workers threads 300\n"
+                         "pipeline riemann {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 1MiB\n"
+                         "    handoff workers limit 64MiB full block\n    decode riemann\n    busy 0ns pause 5ms\n    index\n"
+                         "    encode riemann\n    reply\n}\n");
+    int fd = harness_connect(server.port);
+    for (int round = 0; round < 5; round++) {
+        assert_true(harness_send(fd, many, fill(many, sizeof many, 200)));
+        for (int i = 0; i < 200; i++)
+            assert_int_equal(harness_reply(fd, NULL, 0), 1);
+    }
+    close(fd);
+    assert_int_equal(harness_wait(&server, SIGTERM), 0);
+    harness_check_conservation(&server);
+    assert_int_equal(harness_counter(&server, "ways_in", "riemann", "answered"), 1000);
+    FILE *file = fopen(server.counters, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    assert_non_null(strstr(text, "\"thread_overflow\":46,")); /* 302 of 256 */
     harness_remove(&server);
 }
 
@@ -324,6 +361,7 @@ int main(void)
         cmocka_unit_test(a_bad_command_line_gets_one_sentence),
         cmocka_unit_test(two_pipelines_listen_and_share_a_pool),
         cmocka_unit_test(a_pipeline_needs_no_handoff),
+        cmocka_unit_test(more_threads_than_slots_serve),
         cmocka_unit_test(busy_burns_what_it_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

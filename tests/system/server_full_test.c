@@ -174,7 +174,7 @@ static void all_messages_pass_a_queue_of_one_in_order(void **state)
 {
     (void)state;
     struct harness_server server;
-    long each = harness_count(60000, 250000);
+    long each = harness_count(250000, 1000000);
     harness_run(&server, "pool io threads 2\npool workers threads 3\n"
                          "pipeline riemann {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 1MiB\n"
                          "    handoff workers limit 64MiB items 1 full block\n    decode riemann\n    index\n    encode riemann\n    reply\n}\n");
@@ -235,6 +235,77 @@ static void a_slow_stage_bounds_the_queue_and_the_memory(void **state)
     assert_true(harness_resident(&server) < before + harness_memory((size_t)32 << 20));
     for (int i = 0; i < CLIENTS; i++)
         close(fds[i]);
+    harness_stop(&server);
+}
+
+/* --- memory -------------------------------------------------------------------------------------------------------------- */
+
+/* A queue counts what messages were decoded into; what they hold beyond that is a small multiple of it, also where they are tiny. */
+static void tiny_messages_in_a_queue_of_arenas_take_little_memory(void **state)
+{
+    (void)state;
+    enum { CLIENTS = 30, EACH = 1000 };
+    struct harness_server server;
+    const char *options[] = { "--drain", "1ms", NULL };
+    harness_build(&server, "pool io threads 1\npool workers threads 1\n"
+                           "pipeline riemann {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 1MiB\n    decode riemann\n"
+                           "    handoff workers limit 64MiB items 100000 sized arena full block\n    busy 0ns pause 200ms\n"
+                           "    encode riemann\n    reply\n}\n", NULL, NULL);
+    harness_start(&server, options);
+    static uint8_t many[EACH * 64];
+    uint8_t message[64];
+    size_t size = harness_message(message, sizeof message, 1, "t"), before = harness_resident(&server);
+    for (size_t i = 0; i < EACH; i++)
+        memcpy(many + i * size, message, size);
+    int fds[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = connected(&server);
+        assert_true(harness_send(fds[i], many, EACH * size));
+    }
+    uint64_t queued = 0;
+    for (int i = 0; i < 200 && queued < CLIENTS * EACH - 100; i++) {
+        harness_counters_refresh(&server);
+        queued = harness_counter(&server, "queues", "riemann.handoff", "queued");
+        usleep(10000);
+    }
+    assert_in_range(queued, CLIENTS * EACH - 100, CLIENTS * EACH);
+    assert_true(harness_resident(&server) < before + harness_memory(queued * 2500));
+    for (int i = 0; i < CLIENTS; i++)
+        close(fds[i]);
+    harness_stop(&server);
+}
+
+/* Messages of all sizes, refused ones, connections that come and go: after a first round no more memory is taken. */
+static void memory_is_flat_under_load(void **state)
+{
+    (void)state;
+    struct harness_server server;
+    static uint8_t wide[40000];
+    size_t size = harness_message(wide, sizeof wide, 1500, "wide"), warm = 0;
+    harness_run(&server, "pool io threads 2\npool middle threads 2\npool last threads 1\n"
+                         "pipeline riemann {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 64KiB\n"
+                         "    handoff middle limit 1MiB full block as first\n    decode riemann max 1MiB\n"
+                         "    handoff last limit 2MiB sized typed full reject as second\n    index\n    encode riemann\n    reply\n}\n");
+    for (int round = 0; round < 6; round++) {
+        struct client all[4];
+        for (int i = 0; i < 4; i++) {
+            all[i] = (struct client){ .port = server.port, .count = harness_count(20000, 400000), .window = 256 };
+            assert_int_equal(pthread_create(&all[i].handle, NULL, client_run, &all[i]), 0);
+        }
+        for (long i = 0; i < harness_count(200, 4000); i++) {
+            int fd = connected(&server);
+            assert_true(harness_send(fd, wide, size));
+            assert_true(harness_reply(fd, NULL, 0) >= 0);
+            close(fd);
+        }
+        for (int i = 0; i < 4; i++) {
+            pthread_join(all[i].handle, NULL);
+            assert_false(all[i].failed);
+        }
+        if (round == 1)
+            warm = harness_resident(&server);
+    }
+    assert_true(harness_resident(&server) < warm + harness_memory((size_t)4 << 20));
     harness_stop(&server);
 }
 
@@ -337,6 +408,8 @@ int main(void)
         cmocka_unit_test(all_messages_pass_a_queue_of_one_in_order),
         cmocka_unit_test(workers_wait_for_the_next_pool),
         cmocka_unit_test(a_slow_stage_bounds_the_queue_and_the_memory),
+        cmocka_unit_test(tiny_messages_in_a_queue_of_arenas_take_little_memory),
+        cmocka_unit_test(memory_is_flat_under_load),
         cmocka_unit_test(a_client_that_never_reads_is_stopped_and_the_others_go_on),
         cmocka_unit_test(a_busy_connection_does_not_starve_another),
         cmocka_unit_test(after_an_overload_a_probe_is_answered),
