@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -36,6 +38,26 @@ static void add(struct weir_command *command, const char *text, size_t size)
 void weir_command_add(struct weir_command *command, const char *argument)
 {
     add(command, argument, strlen(argument));
+}
+
+void weir_command_printf(struct weir_command *command, const char *format, ...)
+{
+    char *text;
+    va_list args;
+    va_start(args, format);
+    int length = vasprintf(&text, format, args);
+    va_end(args);
+    if (length < 0) {
+        command->failed = true;
+        return;
+    }
+    add(command, text, (size_t)length);
+    free(text);
+}
+
+void weir_command_add_path(struct weir_command *command, const char *path)
+{
+    weir_command_printf(command, "%s%s", *path == '-' ? "./" : "", path);
 }
 
 void weir_command_add_words(struct weir_command *command, const char *text)

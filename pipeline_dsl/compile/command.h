@@ -20,6 +20,9 @@ struct weir_command {
 #define WEIR_COMMAND_INIT { NULL, 0, 0, false }
 
 void weir_command_add(struct weir_command *command, const char *argument);
+void weir_command_printf(struct weir_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A file's name, which must not read as an option. */
+void weir_command_add_path(struct weir_command *command, const char *path);
 /* Each word of `text`, split at blanks. */
 void weir_command_add_words(struct weir_command *command, const char *text);
 /* Runs it, found by PATH, without a shell; stdout and stderr are appended to `log`. Returns its exit code, 128 + N after signal N,

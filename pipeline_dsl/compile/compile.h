@@ -35,7 +35,7 @@ void weir_compile_kit_release(struct weir_compile_kit *kit);
 int weir_compile_link(const struct weir_compile_kit *kit, const struct weir_topology *topology, const struct weir_buffer *source,
                       const char *output, struct weir_buffer *log, struct weir_error *error);
 
-/* A key for everything that a server is made of: the source, the `call` files, the archives, flags and compiler. 16 hex digits and
+/* A key for everything that a server is made of: the source, the `call` files with their headers, the archives, flags and compiler. 16 hex digits and
  * a NUL. */
 int weir_compile_key(const struct weir_compile_kit *kit, const struct weir_topology *topology, const struct weir_buffer *source,
                      char key[17], struct weir_error *error);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "pipeline_dsl/compile/command.h"
 #include "pipeline_dsl/compile/compile.h"
 
 static int read_file(const char *path, struct weir_buffer *out)
@@ -106,6 +107,25 @@ static int hash_file(uint64_t *key, const char *path, struct weir_error *error)
     return rc;
 }
 
+/* What the compiler reads for a `call` file: the headers that it includes, too. One that can't be preprocessed is read as it is:
+ * the build will say why. */
+static int hash_call(uint64_t *key, const struct weir_compile_kit *kit, const char *path, struct weir_error *error)
+{
+    struct weir_command command = WEIR_COMMAND_INIT;
+    struct weir_buffer text = WEIR_BUFFER_INIT;
+    weir_command_add_words(&command, weir_buffer_text(&kit->cc));
+    weir_command_add_words(&command, weir_buffer_text(&kit->cflags));
+    weir_command_add(&command, "-D_GNU_SOURCE");
+    weir_command_printf(&command, "-I%s", weir_buffer_text(&kit->include_dir));
+    weir_command_add(&command, "-E");
+    weir_command_add_path(&command, path);
+    int rc = weir_command_run(&command, &text) == 0 && !text.failed ? 0 : hash_file(key, path, error);
+    *key = hash(*key, weir_buffer_text(&text), text.length);
+    weir_command_release(&command);
+    weir_buffer_release(&text);
+    return rc;
+}
+
 int weir_compile_key(const struct weir_compile_kit *kit, const struct weir_topology *topology, const struct weir_buffer *source,
                      char key[17], struct weir_error *error)
 {
@@ -117,7 +137,7 @@ int weir_compile_key(const struct weir_compile_kit *kit, const struct weir_topol
     int rc = 0;
     for (uint32_t i = 0; i < topology->stage_count && rc == 0; i++)
         if (topology->stages[i].verb == WEIR_CALL)
-            rc = hash_file(&value, topology->stages[i].text, error);
+            rc = hash_call(&value, kit, topology->stages[i].text, error);
     for (size_t i = 0; i < sizeof archives / sizeof *archives && rc == 0; i++) {
         struct weir_buffer path = WEIR_BUFFER_INIT;
         weir_buffer_printf(&path, "%s/libweir-%s.a", weir_buffer_text(&kit->library_dir), archives[i]);

@@ -40,15 +40,6 @@ static int run(struct link *link, struct weir_command *command, const char *what
     return 0;
 }
 
-static void add_format(struct weir_command *command, const char *format, const char *a, const char *b)
-{
-    struct weir_buffer text = WEIR_BUFFER_INIT;
-    weir_buffer_printf(&text, format, a, b);
-    weir_command_add(command, weir_buffer_text(&text));
-    command->failed = command->failed || text.failed;
-    weir_buffer_release(&text);
-}
-
 /* `rooms`: the file may include the rooms' headers, which users' files may not. */
 static int compile(struct link *link, const char *source, const char *object, bool rooms, const char *what, struct weir_error *error)
 {
@@ -57,11 +48,11 @@ static int compile(struct link *link, const char *source, const char *object, bo
     weir_command_add_words(&command, weir_buffer_text(&link->kit->cflags));
     weir_command_add(&command, "-D_GNU_SOURCE");
     /* The folder's name is random; without it in the debug information the same input gives the same server. */
-    add_format(&command, "-ffile-prefix-map=%s=%s", link->folder, link->topology->name);
+    weir_command_printf(&command, "-ffile-prefix-map=%s=%s", link->folder, link->topology->name);
     weir_command_add(&command, rooms ? "-w" : "-Wall");
-    add_format(&command, rooms ? "-I%s/weir" : "-I%s", weir_buffer_text(&link->kit->include_dir), NULL);
+    weir_command_printf(&command, rooms ? "-I%s/weir" : "-I%s", weir_buffer_text(&link->kit->include_dir));
     weir_command_add(&command, "-c");
-    weir_command_add(&command, source);
+    weir_command_add_path(&command, source);
     weir_command_add(&command, "-o");
     weir_command_add(&command, object);
     int rc = run(link, &command, what, error);
@@ -85,23 +76,20 @@ static int compile_calls(struct link *link, struct weir_command *linking, struct
         const struct weir_topology_stage *stage = &link->topology->stages[i];
         if (stage->verb != WEIR_CALL || !is_first_use(link->topology, i))
             continue;
-        struct weir_buffer object = WEIR_BUFFER_INIT, what = WEIR_BUFFER_INIT, path = WEIR_BUFFER_INIT;
+        struct weir_buffer object = WEIR_BUFFER_INIT, what = WEIR_BUFFER_INIT;
         weir_buffer_printf(&object, "%s/call%u.o", link->folder, i);
         weir_buffer_printf(&what, "%s, which stage %s calls", stage->text, stage->full_name);
-        /* A path must not read as an option. */
-        weir_buffer_printf(&path, "%s%s", stage->text[0] == '-' ? "./" : "", stage->text);
-        rc = compile(link, weir_buffer_text(&path), weir_buffer_text(&object), false, weir_buffer_text(&what), error);
+        rc = compile(link, stage->text, weir_buffer_text(&object), false, weir_buffer_text(&what), error);
         weir_command_add(linking, weir_buffer_text(&object));
         weir_buffer_release(&object);
         weir_buffer_release(&what);
-        weir_buffer_release(&path);
     }
     return rc;
 }
 
 static int link_all(struct link *link, struct weir_command *command, const char *binary, struct weir_error *error)
 {
-    add_format(command, "-L%s", weir_buffer_text(&link->kit->library_dir), NULL);
+    weir_command_printf(command, "-L%s", weir_buffer_text(&link->kit->library_dir));
     weir_command_add(command, "-rdynamic"); /* weir_contract must be in .dynsym */
     weir_command_add(command, "-Wl,--start-group");
     weir_command_add_words(command, weir_buffer_text(&link->kit->libs));
