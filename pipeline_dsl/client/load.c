@@ -1,19 +1,10 @@
 /*
- * DESIGN: the connections are shared out among a few threads, each with an epoll of its own; nothing is shared while they run
- * but the messages, which are read only. The calling thread waits for the stop descriptor and for the threads' end.
- *
- * A connection is topped up only when a quarter of its window is free: several messages then go in one write and the driver
- * wakes less often, which matters when it shares its CPUs with the server. No answer can be missed for it, since at least
- * three quarters of the window are still under way.
- *
- * With a rate, message j of a thread is due at start + j / (its share of the rate), whatever the server does. One that finds
- * no room stays due, and its latency counts from then: a stall shows in the latency instead of hiding as silence.
+ * DESIGN: the connections are shared out among a few threads (driver.c), and nothing is shared while they run but the messages.
+ * The calling thread waits for the stop descriptor and for the threads' end, and shows how far they are.
  */
 #include "pipeline_dsl/client/load.h"
 
 #include <poll.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -21,50 +12,31 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "pipeline_dsl/client/workload.h"
+#include "pipeline_dsl/client/driver.h"
 
-#define EPOLL_BATCH 64
-#define NEVER UINT64_MAX
+#define SLICE_FIRST_NS 100000000u
+#define RIDES_MOST ((size_t)1 << 31)
 
-enum phase { SENDING, WAITING, GIVING_UP };
-
-struct connection {
-    struct weir_client *client; /* null: done */
-    struct worker *worker;
-    size_t next;    /* message of the workload */
-    uint64_t left;  /* messages still to send */
-    bool wants_out; /* the epoll waits for room in the socket */
-    bool lost;      /* its end cost messages */
-};
-
-struct worker {
-    const struct weir_load_options *options;
-    const struct weir_workload *workload;
-    atomic_int *wish; /* enum phase that the caller wants */
-    int epoll_fd;
-    int ended_fd;
-    struct connection *connections; /* [count] */
-    size_t count, open;
-    size_t turn; /* whose turn it is, when paced */
-    enum phase phase;
-    bool stopped;           /* by the caller's wish */
-    uint64_t now, start, stop_at, give_up_at, last_answer;
-    double due_gap_ns;      /* between two of its messages when paced; 0: not paced */
-    uint64_t paced;         /* messages that were sent by that clock */
-    struct weir_load_report part;
-    pthread_t thread;
-};
-
-/* What all workers and the caller share; released in one place. */
+/* What all drivers and the caller share; released in one place. */
 struct run {
-    struct weir_workload workload;
-    struct connection *connections;
-    struct worker *workers;
-    size_t worker_count;
+    const struct weir_load_options *options;
+    struct weir_workload own;              /* where the caller gave none */
+    const struct weir_workload *workload;
+    struct weir_driver_connection *connections;
+    size_t connection_count;
+    struct weir_driver_client *clients;
+    struct weir_driver *drivers;
+    size_t driver_count;
     atomic_int wish;
-    int wake_fd;  /* edge-triggered in each worker's epoll: the wish has changed */
-    int ended_fd; /* each worker adds 1 at its end */
+    int wake_fd;  /* edge-triggered in each driver's epoll: the wish has changed */
+    int ended_fd; /* each driver adds 1 at its end */
 };
+
+const char *weir_load_mode_name(enum weir_load_mode mode)
+{
+    static const char *const names[] = { "pipelined", "batch", "sync" };
+    return names[mode];
+}
 
 uint64_t weir_load_failed(const struct weir_load_report *report)
 {
@@ -74,203 +46,44 @@ uint64_t weir_load_failed(const struct weir_load_report *report)
     return failed;
 }
 
-/* --- one connection --------------------------------------------------------------------------------------------------- */
-
-static void keep_refusal(struct weir_load_report *part, const struct weir_message *reply)
+void weir_load_report_release(struct weir_load_report *report)
 {
-    if (part->refusal[0])
-        return;
-    size_t size = 0;
-    for (; size < reply->error.size && size < sizeof part->refusal - 1; size++) {
-        uint8_t byte = reply->error.data[size];
-        part->refusal[size] = byte < 0x20 || byte >= 0x7f ? '?' : (char)byte; /* goes to a terminal */
+    free(report->slices);
+    report->slices = NULL;
+    report->slice_count = 0;
+}
+
+/* --- making and releasing ------------------------------------------------------------------------------------------------- */
+
+static void connection_release(struct weir_driver_connection *connection, size_t in_flight)
+{
+    weir_client_free(connection->client);
+    if (connection->datagram_fd >= 0)
+        close(connection->datagram_fd);
+    for (size_t i = 0; connection->frames && i < in_flight; i++)
+        weir_buffer_release(&connection->frames[i]);
+    free(connection->frames);
+    free(connection->rides);
+}
+
+static void run_release(struct run *run)
+{
+    for (size_t i = 0; run->connections && i < run->connection_count; i++)
+        if (run->connections[i].driver)
+            connection_release(&run->connections[i], run->connections[i].driver->in_flight);
+    for (size_t i = 0; i < run->driver_count; i++) {
+        free(run->drivers[i].part.slices);
+        if (run->drivers[i].epoll_fd >= 0)
+            close(run->drivers[i].epoll_fd);
     }
-    if (!size)
-        strcpy(part->refusal, "(no reason given)");
-}
-
-static void count(void *context, const struct weir_client_outcome *outcome)
-{
-    struct connection *connection = context;
-    struct worker *worker = connection->worker;
-    worker->part.results[outcome->result]++;
-    if (outcome->result == WEIR_CLIENT_ACKED)
-        weir_histogram_add(&worker->part.latency, worker->now > outcome->tag ? worker->now - outcome->tag : 0, 1);
-    if (outcome->result == WEIR_CLIENT_REFUSED)
-        keep_refusal(&worker->part, outcome->reply);
-    if (outcome->result == WEIR_CLIENT_ACKED || outcome->result == WEIR_CLIENT_REFUSED)
-        worker->last_answer = worker->now;
-    else
-        connection->lost = true;
-}
-
-static void push(struct worker *worker, struct connection *connection, uint64_t since)
-{
-    size_t size;
-    const char *frame = weir_workload_frame(worker->workload, connection->next, &size);
-    weir_client_push(connection->client, frame, size, since);
-    connection->next = connection->next + 1 == worker->workload->count ? 0 : connection->next + 1;
-    connection->left--;
-    worker->part.sent++;
-    worker->part.sent_bytes += size;
-}
-
-static void top_up(struct worker *worker, struct connection *connection)
-{
-    size_t room = weir_client_room(connection->client);
-    if (worker->phase != SENDING || room < (worker->options->in_flight + 3) / 4)
-        return;
-    for (; room && connection->left; room--)
-        push(worker, connection, worker->now);
-}
-
-static void retire(struct worker *worker, struct connection *connection)
-{
-    weir_client_free(connection->client); /* counts what is outstanding */
-    connection->client = NULL;
-    worker->open--;
-}
-
-/* Writes what is queued, then lets the connection go when it has ended or is done, or waits for what it needs next. */
-static void settle(struct worker *worker, struct connection *connection)
-{
-    weir_client_write(connection->client);
-    bool done = (worker->phase != SENDING || !connection->left) && !weir_client_outstanding(connection->client);
-    bool ended = weir_client_ended(connection->client);
-    if (done || ended) {
-        worker->part.connections_lost += connection->lost || (ended && !done);
-        retire(worker, connection);
-        return;
-    }
-    bool wants_out = weir_client_unwritten(connection->client);
-    if (wants_out == connection->wants_out)
-        return;
-    connection->wants_out = wants_out;
-    struct epoll_event interest = { .events = EPOLLIN | (wants_out ? EPOLLOUT : 0u), .data.ptr = connection };
-    epoll_ctl(worker->epoll_fd, EPOLL_CTL_MOD, weir_client_fd(connection->client), &interest);
-}
-
-static void attend(struct worker *worker, struct connection *connection, uint32_t events)
-{
-    worker->now = weir_clock_ns();
-    if (events & ~(uint32_t)EPOLLOUT)
-        weir_client_read(connection->client);
-    if (!worker->due_gap_ns)
-        top_up(worker, connection);
-    settle(worker, connection);
-}
-
-/* --- one thread ------------------------------------------------------------------------------------------------------- */
-
-static uint64_t due(const struct worker *worker)
-{
-    return worker->start + (uint64_t)((double)worker->paced * worker->due_gap_ns);
-}
-
-/* Sends what is due, each on the next connection in turn that has room. */
-static void pace(struct worker *worker)
-{
-    size_t from = worker->turn, visited = 0, refused = 0;
-    while (due(worker) <= worker->now && refused < worker->count) {
-        struct connection *connection = &worker->connections[worker->turn];
-        worker->turn = (worker->turn + 1) % worker->count;
-        visited++;
-        if (!connection->client || !connection->left || !weir_client_room(connection->client)) {
-            refused++;
-            continue;
-        }
-        refused = 0;
-        push(worker, connection, due(worker));
-        worker->paced++;
-    }
-    for (size_t i = 0; i < visited && i < worker->count; i++) {
-        struct connection *connection = &worker->connections[(from + i) % worker->count];
-        if (connection->client && weir_client_unwritten(connection->client))
-            settle(worker, connection);
-    }
-}
-
-/* Moves on to WAITING or GIVING_UP when their time, or the caller's wish, has come. */
-static void step(struct worker *worker)
-{
-    int wish = atomic_load_explicit(worker->wish, memory_order_relaxed);
-    if (worker->phase == SENDING && (wish > SENDING || worker->now >= worker->stop_at)) {
-        worker->phase = WAITING;
-        worker->stopped = wish > SENDING;
-        worker->give_up_at = worker->now + worker->options->wait_ns;
-        for (size_t i = 0; i < worker->count; i++)
-            if (worker->connections[i].client)
-                settle(worker, &worker->connections[i]);
-    }
-    if (worker->phase == WAITING && (wish > WAITING || worker->now >= worker->give_up_at)) {
-        worker->phase = GIVING_UP;
-        for (size_t i = 0; i < worker->count; i++)
-            if (worker->connections[i].client)
-                retire(worker, &worker->connections[i]);
-    }
-}
-
-/* When the thread must wake even if nothing comes. */
-static uint64_t wake_at(const struct worker *worker)
-{
-    if (worker->phase != SENDING)
-        return worker->give_up_at;
-    uint64_t at = worker->stop_at;
-    /* What is overdue waits for room, which an answer will announce. */
-    if (worker->due_gap_ns && due(worker) > worker->now && due(worker) < at)
-        at = due(worker);
-    return at;
-}
-
-static void *work(void *argument)
-{
-    struct worker *worker = argument;
-    struct epoll_event ready[EPOLL_BATCH];
-    worker->now = weir_clock_ns();
-    for (size_t i = 0; i < worker->count && !worker->due_gap_ns; i++)
-        attend(worker, &worker->connections[i], EPOLLOUT);
-    while (worker->open) {
-        worker->now = weir_clock_ns();
-        step(worker);
-        if (worker->phase == SENDING && worker->due_gap_ns)
-            pace(worker);
-        if (!worker->open)
-            break;
-        uint64_t at = wake_at(worker);
-        uint64_t left = at > worker->now ? at - worker->now : 0;
-        struct timespec timeout = { (time_t)(left / 1000000000u), (long)(left % 1000000000u) };
-        int got = epoll_pwait2(worker->epoll_fd, ready, EPOLL_BATCH, at == NEVER ? NULL : &timeout, NULL);
-        for (int i = 0; i < got; i++) {
-            struct connection *connection = ready[i].data.ptr;
-            if (connection && connection->client)
-                attend(worker, connection, ready[i].events);
-        }
-    }
-    if (!worker->last_answer)
-        worker->last_answer = weir_clock_ns();
-    worker->part.cpu_ns = weir_clock_thread_cpu_ns();
-    uint64_t one = 1;
-    ssize_t written = write(worker->ended_fd, &one, sizeof one);
-    (void)written; /* an eventfd takes it */
-    return NULL;
-}
-
-/* --- the run ---------------------------------------------------------------------------------------------------------- */
-
-static void run_release(struct run *run, size_t connections)
-{
-    for (size_t i = 0; run->connections && i < connections; i++)
-        weir_client_free(run->connections[i].client);
-    for (size_t i = 0; i < run->worker_count; i++)
-        if (run->workers[i].epoll_fd >= 0)
-            close(run->workers[i].epoll_fd);
     if (run->wake_fd >= 0)
         close(run->wake_fd);
     if (run->ended_fd >= 0)
         close(run->ended_fd);
-    free(run->workers);
+    free(run->drivers);
     free(run->connections);
-    weir_workload_release(&run->workload);
+    free(run->clients);
+    weir_workload_release(&run->own);
 }
 
 static int system_error(struct weir_error *error, const char *what)
@@ -278,54 +91,94 @@ static int system_error(struct weir_error *error, const char *what)
     return weir_error_set(error, WEIR_EXIT_FOUND, errno, "can't start the load: %s: %s", what, strerror(errno));
 }
 
-static int make_workers(struct run *run, const struct weir_load_options *options, struct weir_error *error)
+static int no_memory(const struct run *run, struct weir_error *error)
 {
-    size_t threads = options->threads < options->connections ? options->threads : options->connections;
-    run->connections = calloc(options->connections, sizeof *run->connections);
-    run->workers = calloc(threads, sizeof *run->workers);
-    if (!run->connections || !run->workers)
-        return weir_error_set(error, WEIR_EXIT_FOUND, ENOMEM, "out of memory for %zu connections", options->connections);
-    size_t first = 0;
+    return weir_error_set(error, WEIR_EXIT_FOUND, ENOMEM, "out of memory for %zu clients", run->options->clients);
+}
+
+static int make_driver(struct run *run, struct weir_driver *driver, struct weir_error *error)
+{
+    const struct weir_load_options *options = run->options;
+    struct epoll_event wake = { .events = EPOLLIN | EPOLLET };
+    driver->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    run->driver_count++;
+    if (driver->epoll_fd < 0 || epoll_ctl(driver->epoll_fd, EPOLL_CTL_ADD, run->wake_fd, &wake) != 0)
+        return system_error(error, "epoll");
+    driver->options = options;
+    driver->workload = run->workload;
+    driver->wish = &run->wish;
+    driver->ended_fd = run->ended_fd;
+    driver->in_flight = options->mode == WEIR_LOAD_SYNC || options->datagram ? 1 : options->in_flight;
+    driver->per_message = options->mode == WEIR_LOAD_BATCH && !options->datagram ? options->events : 1;
+    driver->part.slice_ns = SLICE_FIRST_NS;
+    driver->part.slices = calloc(WEIR_LOAD_SLICES, sizeof *driver->part.slices);
+    return driver->part.slices ? 0 : no_memory(run, error);
+}
+
+static int make_drivers(struct run *run, struct weir_error *error)
+{
+    const struct weir_load_options *options = run->options;
+    size_t share = options->share ? options->share : 1;
+    run->connection_count = (options->clients + share - 1) / share;
+    size_t threads = options->threads < run->connection_count ? options->threads : run->connection_count, first = 0;
+    run->connections = calloc(run->connection_count, sizeof *run->connections);
+    run->clients = calloc(options->clients, sizeof *run->clients);
+    run->drivers = calloc(threads, sizeof *run->drivers);
+    if (!run->connections || !run->clients || !run->drivers)
+        return no_memory(run, error);
     for (size_t i = 0; i < threads; i++) {
-        struct worker *worker = &run->workers[i];
-        run->worker_count++;
-        worker->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-        struct epoll_event wake = { .events = EPOLLIN | EPOLLET };
-        if (worker->epoll_fd < 0 || epoll_ctl(worker->epoll_fd, EPOLL_CTL_ADD, run->wake_fd, &wake) != 0)
-            return system_error(error, "epoll");
-        worker->options = options;
-        worker->workload = &run->workload;
-        worker->wish = &run->wish;
-        worker->ended_fd = run->ended_fd;
-        worker->connections = run->connections + first;
-        worker->count = worker->open = options->connections / threads + (i < options->connections % threads);
-        worker->due_gap_ns = options->rate > 0 ? 1e9 * (double)threads / options->rate : 0;
-        first += worker->count;
+        struct weir_driver *driver = &run->drivers[i];
+        int rc = make_driver(run, driver, error);
+        if (rc)
+            return rc;
+        driver->connections = run->connections + first;
+        driver->count = driver->open = run->connection_count / threads + (i < run->connection_count % threads);
+        driver->due_gap_ns = options->rate > 0 ? 1e9 * (double)threads / options->rate : 0;
+        first += driver->count;
     }
     return 0;
 }
 
-static int connect_all(struct run *run, const struct weir_load_options *options, struct weir_error *error)
+/* Connection `number` of all, with its share of the clients. */
+static int make_connection(struct run *run, struct weir_driver *driver, struct weir_driver_connection *connection, size_t number,
+                           struct weir_error *error)
+{
+    const struct weir_load_options *options = run->options;
+    size_t share = options->share ? options->share : 1, left = options->clients - number * share;
+    bool batch = driver->per_message > 1;
+    connection->driver = driver;
+    connection->datagram_fd = -1;
+    connection->clients = run->clients + number * share;
+    connection->client_count = left < share ? left : share;
+    /* So that they don't send the same at once. */
+    connection->next = batch ? number * 7 * options->events % run->workload->each_count : number * 7 % run->workload->count;
+    connection->left = options->loops ? options->loops * connection->client_count : UINT64_MAX;
+    if (driver->in_flight + 1 > RIDES_MOST / driver->per_message)
+        return no_memory(run, error);
+    connection->ride_room = (driver->in_flight + 1) * driver->per_message;
+    connection->rides = calloc(connection->ride_room, sizeof *connection->rides);
+    if (options->mode == WEIR_LOAD_BATCH)
+        connection->frames = calloc(driver->in_flight, sizeof *connection->frames);
+    if (!connection->rides || (options->mode == WEIR_LOAD_BATCH && !connection->frames))
+        return no_memory(run, error);
+    return weir_driver_connect(connection, error);
+}
+
+static int connect_all(struct run *run, struct weir_error *error)
 {
     size_t number = 0;
-    for (size_t i = 0; i < run->worker_count; i++) {
-        struct worker *worker = &run->workers[i];
-        for (size_t k = 0; k < worker->count; k++, number++) {
-            struct connection *connection = &worker->connections[k];
-            struct weir_client_options client = { .in_flight = options->in_flight, .done = count, .context = connection };
-            connection->worker = worker;
-            connection->next = number * 7 % run->workload.count; /* so that they don't send the same at once */
-            connection->left = options->loops ? options->loops : UINT64_MAX;
-            int rc = weir_client_connect(&connection->client, options->address, &client, error);
+    for (size_t i = 0; i < run->driver_count; i++) {
+        struct weir_driver *driver = &run->drivers[i];
+        for (size_t k = 0; k < driver->count; k++, number++) {
+            int rc = make_connection(run, driver, &driver->connections[k], number, error);
             if (rc)
                 return rc;
-            struct epoll_event interest = { .events = EPOLLIN, .data.ptr = connection };
-            if (epoll_ctl(worker->epoll_fd, EPOLL_CTL_ADD, weir_client_fd(connection->client), &interest) != 0)
-                return system_error(error, "epoll");
         }
     }
     return 0;
 }
+
+/* --- while it runs -------------------------------------------------------------------------------------------------------- */
 
 static void wish(struct run *run, int phase)
 {
@@ -335,97 +188,192 @@ static void wish(struct run *run, int phase)
     (void)written; /* an eventfd takes it */
 }
 
-/* Waits until `started` workers have ended, and hands them what the stop descriptor says. */
-static void watch(struct run *run, int stop_fd, size_t started)
+static void show_progress(struct run *run, uint64_t start)
+{
+    struct weir_load_progress progress = { .elapsed_ns = weir_clock_ns() - start };
+    for (size_t i = 0; i < run->driver_count; i++) {
+        progress.acked += atomic_load_explicit(&run->drivers[i].progress_acked, memory_order_relaxed);
+        progress.failed += atomic_load_explicit(&run->drivers[i].progress_failed, memory_order_relaxed);
+        progress.acked_events += atomic_load_explicit(&run->drivers[i].progress_events, memory_order_relaxed);
+    }
+    run->options->progress(run->options->context, &progress);
+}
+
+/* Waits until `started` drivers have ended, and hands them what the stop descriptor says. */
+static void watch(struct run *run, int stop_fd, size_t started, uint64_t start)
 {
     struct pollfd fds[2] = { { .fd = run->ended_fd, .events = POLLIN }, { .fd = stop_fd, .events = POLLIN } };
+    bool shows = run->options->progress && run->options->progress_ns;
+    uint64_t show_at = start + run->options->progress_ns;
     while (started) {
-        if (poll(fds, 2, -1) < 0)
+        uint64_t now = weir_clock_ns();
+        if (shows && now >= show_at) {
+            show_progress(run, start);
+            show_at = now + run->options->progress_ns;
+        }
+        if (poll(fds, 2, shows ? (int)((show_at - now) / 1000000u) + 1 : -1) < 0)
             continue;
         uint64_t ended;
         if (fds[0].revents && read(run->ended_fd, &ended, sizeof ended) == sizeof ended)
             started -= ended;
         char said[128]; /* one signalfd_siginfo */
         if (fds[1].revents && read(stop_fd, said, sizeof said) > 0)
-            wish(run, atomic_load_explicit(&run->wish, memory_order_relaxed) == SENDING ? WAITING : GIVING_UP);
+            wish(run, atomic_load_explicit(&run->wish, memory_order_relaxed) == WEIR_DRIVER_SENDING ? WEIR_DRIVER_WAITING
+                                                                                                     : WEIR_DRIVER_GIVING_UP);
         else if (fds[1].revents)
             fds[1].fd = -1;
     }
 }
 
-static int start_all(struct run *run, const struct weir_load_options *options, struct weir_error *error)
+/* Sets a driver's clock: the ramp spreads all connections over its time, first to last. */
+static void set_clock(struct run *run, struct weir_driver *driver, uint64_t start, size_t number)
+{
+    const struct weir_load_options *options = run->options;
+    driver->start = driver->slice_at = start;
+    driver->measure_from = start + options->ramp_ns;
+    driver->stop_at = options->duration_ns ? driver->measure_from + options->duration_ns : WEIR_DRIVER_NEVER;
+    for (size_t i = 0; i < driver->count; i++)
+        driver->connections[i].starts_at =
+            start + (uint64_t)((double)options->ramp_ns * (double)(i * run->driver_count + number) / (double)run->connection_count);
+    if (driver->due_gap_ns)
+        driver->start += (uint64_t)((double)number * driver->due_gap_ns / (double)run->driver_count);
+}
+
+static int start_all(struct run *run, struct weir_error *error)
 {
     uint64_t start = weir_clock_ns();
     size_t started = 0;
     int code = 0;
-    for (; started < run->worker_count && !code; started += !code) {
-        struct worker *worker = &run->workers[started];
-        worker->start = start + (uint64_t)((double)started * worker->due_gap_ns / (double)run->worker_count);
-        worker->stop_at = options->duration_ns ? start + options->duration_ns : NEVER;
-        code = pthread_create(&worker->thread, NULL, work, worker);
+    for (; started < run->driver_count && !code; started += !code) {
+        set_clock(run, &run->drivers[started], start, started);
+        code = pthread_create(&run->drivers[started].thread, NULL, weir_driver_run, &run->drivers[started]);
     }
     if (code)
-        wish(run, GIVING_UP);
-    watch(run, code ? -1 : options->stop_fd, started);
+        wish(run, WEIR_DRIVER_GIVING_UP);
+    watch(run, code ? -1 : run->options->stop_fd, started, start);
     for (size_t i = 0; i < started; i++)
-        pthread_join(run->workers[i].thread, NULL);
+        pthread_join(run->drivers[i].thread, NULL);
     if (code)
-        return weir_error_set(error, WEIR_EXIT_FOUND, code, "can't start %zu threads: %s", run->worker_count, strerror(code));
+        return weir_error_set(error, WEIR_EXIT_FOUND, code, "can't start %zu threads: %s", run->driver_count, strerror(code));
     return 0;
 }
 
-static void sum_up(const struct run *run, const struct weir_load_options *options, struct weir_load_report *report)
+/* --- the report ----------------------------------------------------------------------------------------------------------- */
+
+static void add_part(struct weir_load_report *report, const struct weir_load_report *part)
 {
-    *report = (struct weir_load_report){ .end = options->duration_ns ? WEIR_LOAD_DURATION : WEIR_LOAD_LOOPS };
-    uint64_t start = run->workers[0].start, last = start, ended_early = 0;
-    bool stopped = false, timed = false;
-    for (size_t i = 0; i < run->worker_count; i++) {
-        const struct worker *worker = &run->workers[i];
-        report->sent += worker->part.sent;
-        report->sent_bytes += worker->part.sent_bytes;
-        report->cpu_ns += worker->part.cpu_ns;
-        report->connections_lost += worker->part.connections_lost;
-        for (int k = 0; k < WEIR_CLIENT_RESULTS; k++)
-            report->results[k] += worker->part.results[k];
-        weir_histogram_merge(&report->latency, &worker->part.latency);
-        if (worker->last_answer > last)
-            last = worker->last_answer;
-        if (!report->refusal[0])
-            memcpy(report->refusal, worker->part.refusal, sizeof report->refusal);
-        stopped = stopped || worker->stopped;
-        timed = timed || worker->phase != SENDING;
-        ended_early += worker->part.connections_lost;
+    report->sent += part->sent;
+    report->sent_bytes += part->sent_bytes;
+    report->measured += part->measured;
+    report->measured_events += part->measured_events;
+    report->queries += part->queries;
+    report->queries_acked += part->queries_acked;
+    report->cpu_ns += part->cpu_ns;
+    report->busiest_ns = part->cpu_ns > report->busiest_ns ? part->cpu_ns : report->busiest_ns;
+    report->wall_ns = part->wall_ns > report->wall_ns ? part->wall_ns : report->wall_ns;
+    report->connections_lost += part->connections_lost;
+    for (int k = 0; k < WEIR_CLIENT_RESULTS; k++)
+        report->results[k] += part->results[k];
+    weir_histogram_merge(&report->latency, &part->latency);
+    weir_histogram_merge(&report->query_latency, &part->query_latency);
+    if (!report->refusal[0])
+        memcpy(report->refusal, part->refusal, sizeof report->refusal);
+}
+
+/* Brings all slices to one width and adds them up in the first driver's, which the report takes over. */
+static void add_slices(struct run *run, struct weir_load_report *report)
+{
+    uint64_t width = 0;
+    for (size_t i = 0; i < run->driver_count; i++)
+        width = run->drivers[i].part.slice_ns > width ? run->drivers[i].part.slice_ns : width;
+    struct weir_load_report *into = &run->drivers[0].part;
+    for (size_t i = 0; i < run->driver_count; i++) {
+        struct weir_load_report *part = &run->drivers[i].part;
+        while (part->slice_ns < width) {
+            size_t used = part->slice_count;
+            weir_driver_halve(part);
+            part->slice_count = (used + 1) / 2;
+        }
+        for (size_t k = 0; i && k < part->slice_count; k++) {
+            into->slices[k].messages += part->slices[k].messages;
+            into->slices[k].events += part->slices[k].events;
+            into->slices[k].failed += part->slices[k].failed;
+            weir_histogram_merge(&into->slices[k].latency, &part->slices[k].latency);
+        }
+        into->slice_count = part->slice_count > into->slice_count ? part->slice_count : into->slice_count;
     }
-    report->duration_ns = last - start;
+    report->slices = into->slices;
+    report->slice_count = into->slice_count;
+    report->slice_ns = width;
+    into->slices = NULL;
+}
+
+static void sum_clients(const struct run *run, struct weir_load_report *report)
+{
+    report->client_least = UINT64_MAX;
+    double sum = 0;
+    for (size_t i = 0; i < run->options->clients; i++) {
+        uint64_t acked = run->clients[i].acked;
+        report->client_least = acked < report->client_least ? acked : report->client_least;
+        report->client_most = acked > report->client_most ? acked : report->client_most;
+        sum += (double)acked;
+    }
+    report->client_mean = sum / (double)run->options->clients;
+}
+
+static void sum_up(struct run *run, struct weir_load_report *report)
+{
+    const struct weir_load_options *options = run->options;
+    *report = (struct weir_load_report){ .end = options->duration_ns ? WEIR_LOAD_DURATION : WEIR_LOAD_LOOPS,
+                                         .connections = run->connection_count };
+    uint64_t from = run->drivers[0].measure_from, last = from;
+    double latency_sum = 0;
+    bool stopped = false, timed = false;
+    for (size_t i = 0; i < run->driver_count; i++) {
+        const struct weir_driver *driver = &run->drivers[i];
+        add_part(report, &driver->part);
+        latency_sum += driver->latency_sum;
+        last = driver->last_answer > last ? driver->last_answer : last;
+        stopped = stopped || driver->stopped;
+        timed = timed || driver->phase != WEIR_DRIVER_SENDING;
+    }
+    add_slices(run, report);
+    sum_clients(run, report);
+    report->duration_ns = last - from;
+    /* Of messages: in mode batch, where the sum is over events, one in so many. */
+    double each = options->mode == WEIR_LOAD_BATCH && report->measured ? (double)report->measured_events / (double)report->measured : 1;
+    report->in_flight = report->duration_ns ? latency_sum / each / (double)report->duration_ns : 0;
     if (stopped)
         report->end = WEIR_LOAD_STOPPED;
-    else if (ended_early == options->connections)
+    else if (report->connections_lost == report->connections)
         report->end = WEIR_LOAD_LOST;
     else if (!timed)
         report->end = WEIR_LOAD_LOOPS;
-    if (report->sent != report->results[WEIR_CLIENT_ACKED] + weir_load_failed(report))
+    if (report->sent != report->results[WEIR_CLIENT_ACKED] + report->results[WEIR_CLIENT_SENT] + weir_load_failed(report))
         weir_bug("%llu messages sent, but %llu acknowledged and %llu failed", (unsigned long long)report->sent,
                  (unsigned long long)report->results[WEIR_CLIENT_ACKED], (unsigned long long)weir_load_failed(report));
 }
 
 int weir_load_run(const struct weir_load_options *options, struct weir_load_report *report, struct weir_error *error)
 {
-    struct run run = { .workload = { .bytes = WEIR_BUFFER_INIT } };
+    struct run run = { .options = options, .workload = options->workload };
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     run.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     run.ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int rc = run.wake_fd < 0 || run.ended_fd < 0 ? system_error(error, "eventfd") : 0;
+    if (!rc && !run.workload) {
+        rc = weir_workload_init(&run.own, &weir_workload_usual, options->events, (int64_t)now.tv_sec * 1000000, error);
+        run.workload = &run.own;
+    }
     if (!rc)
-        rc = weir_workload_init(&run.workload, options->events, (int64_t)now.tv_sec * 1000000, error);
+        rc = make_drivers(&run, error);
     if (!rc)
-        rc = make_workers(&run, options, error);
+        rc = connect_all(&run, error);
     if (!rc)
-        rc = connect_all(&run, options, error);
+        rc = start_all(&run, error);
     if (!rc)
-        rc = start_all(&run, options, error);
-    if (!rc)
-        sum_up(&run, options, report);
-    run_release(&run, options->connections);
+        sum_up(&run, report);
+    run_release(&run);
     return rc;
 }

@@ -1,35 +1,77 @@
-/* weir load: drives a server with pipelined connections, and says what came back and how fast. */
+/*
+ * weir load: drives a server with many clients of one kind, at one level or a sweep of levels, and says what came back, how fast, and
+ * where more clients stopped helping. The driver is client/load; what is printed is load_level, and the pictures load_plot.
+ */
 #include <getopt.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "pipeline_dsl/client/load.h"
-#include "pipeline_dsl/client/workload.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "tracer/cli/load_level.h"
+#include "tracer/cli/load_profile.h"
+#include "tracer/cli/load_replay.h"
 #include "tracer/cli/verb.h"
 
-#define CONNECTIONS_MOST 100000u
+#define CLIENTS_MOST 100000u
 #define IN_FLIGHT_MOST 1000000u
 #define UNDER_WAY_MOST 50000000u
 #define THREADS_MOST 256u
+#define LEVELS_MOST 64u
 #define DURATION_MOST_NS (30ull * 24 * 3600 * 1000000000ull)
+#define DESCRIPTION_MOST 4096u
+#define PROGRESS_NS 500000000u
 
-enum argument { CONNECTIONS, EVENTS, IN_FLIGHT, DURATION, LOOPS, RATE, THREADS, WAIT, JSON };
+enum argument {
+    MODE, CLIENTS, SHARE, EVENTS, LINGER, IN_FLIGHT, UDP, RAMP, DURATION, LOOPS, RATE, QUERY, QUERY_SHARE, THREADS, WAIT, REPLAY, HOSTS,
+    SERVICES, TAGS, ATTRIBUTES, DESCRIPTION, METRIC, PROFILE, PLOT, JSON
+};
 
 static const struct option options[] = {
-    { "connections", required_argument, NULL, CONNECTIONS }, { "clients", required_argument, NULL, CONNECTIONS },
-    { "events", required_argument, NULL, EVENTS },           { "in-flight", required_argument, NULL, IN_FLIGHT },
-    { "duration", required_argument, NULL, DURATION },       { "loops", required_argument, NULL, LOOPS },
-    { "rate", required_argument, NULL, RATE },               { "threads", required_argument, NULL, THREADS },
-    { "wait", required_argument, NULL, WAIT },               { "json", no_argument, NULL, JSON },
+    { "mode", required_argument, NULL, MODE },
+    { "clients", required_argument, NULL, CLIENTS },
+    { "connections", required_argument, NULL, CLIENTS },
+    { "share", required_argument, NULL, SHARE },
+    { "events", required_argument, NULL, EVENTS },
+    { "linger", required_argument, NULL, LINGER },
+    { "in-flight", required_argument, NULL, IN_FLIGHT },
+    { "udp", no_argument, NULL, UDP },
+    { "ramp", required_argument, NULL, RAMP },
+    { "duration", required_argument, NULL, DURATION },
+    { "loops", required_argument, NULL, LOOPS },
+    { "rate", required_argument, NULL, RATE },
+    { "query", required_argument, NULL, QUERY },
+    { "query-share", required_argument, NULL, QUERY_SHARE },
+    { "threads", required_argument, NULL, THREADS },
+    { "wait", required_argument, NULL, WAIT },
+    { "replay", required_argument, NULL, REPLAY },
+    { "hosts", required_argument, NULL, HOSTS },
+    { "services", required_argument, NULL, SERVICES },
+    { "tags", required_argument, NULL, TAGS },
+    { "attributes", required_argument, NULL, ATTRIBUTES },
+    { "description", required_argument, NULL, DESCRIPTION },
+    { "metric", required_argument, NULL, METRIC },
+    { "profile", required_argument, NULL, PROFILE },
+    { "plot", required_argument, NULL, PLOT },
+    { "json", no_argument, NULL, JSON },
     { NULL, 0, NULL, 0 },
+};
+
+/* What the command line asked for. */
+struct wish {
+    struct weir_load_options load;
+    size_t clients[LEVELS_MOST], levels;
+    struct weir_workload_shape shape;
+    const char *query, *replay, *profile, *plot;
+    bool json, has_share;
 };
 
 /* --- arguments -------------------------------------------------------------------------------------------------------- */
@@ -78,49 +120,176 @@ static int bad(const char *name, const char *text, const char *what)
     return weir_cli_usage(&weir_verb_load, "--%s '%s' is not %s", name, text, what);
 }
 
-static int parse_option(int option, const char *name, struct weir_load_options *load, bool *json)
+/* "100,1000,2000" */
+static bool parse_levels(const char *text, struct wish *wish)
+{
+    char copy[1024], *rest = NULL;
+    if (strlen(text) >= sizeof copy || !*text || text[strlen(text) - 1] == ',' || *text == ',' || strstr(text, ",,"))
+        return false;
+    strcpy(copy, text);
+    wish->levels = 0;
+    for (char *word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+        uint64_t value;
+        if (wish->levels == LEVELS_MOST || !parse_count(word, CLIENTS_MOST, &value))
+            return false;
+        wish->clients[wish->levels++] = value;
+    }
+    return wish->levels > 0;
+}
+
+static bool parse_mode(const char *text, enum weir_load_mode *mode)
+{
+    for (int i = WEIR_LOAD_PIPELINED; i <= WEIR_LOAD_SYNC; i++)
+        if (strcmp(text, weir_load_mode_name((enum weir_load_mode)i)) == 0) {
+            *mode = (enum weir_load_mode)i;
+            return true;
+        }
+    return false;
+}
+
+/* "1%" or "0.01" */
+static bool parse_share(const char *text, double *share)
+{
+    char *rest;
+    size_t digits = strspn(text, "0123456789.");
+    *share = strtod(text, &rest);
+    if (!digits || rest != text + digits)
+        return false;
+    if (strcmp(rest, "%") == 0)
+        *share /= 100;
+    else if (*rest)
+        return false;
+    return *share > 0 && *share <= 1;
+}
+
+static bool parse_metric(const char *text, enum weir_metric_kind *kind)
+{
+    static const struct { const char *name; enum weir_metric_kind kind; } kinds[] = {
+        { "int", WEIR_METRIC_INT }, { "double", WEIR_METRIC_DOUBLE }, { "float", WEIR_METRIC_FLOAT },
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(text, kinds[i].name) == 0) {
+            *kind = kinds[i].kind;
+            return true;
+        }
+    return false;
+}
+
+/* A count of something into a size_t. */
+static int parse_size(const char *name, uint64_t least, uint64_t most, size_t *size, const char *what)
 {
     uint64_t value;
+    if (least == 0 && strcmp(optarg, "0") == 0)
+        value = 0;
+    else if (!parse_count(optarg, most, &value))
+        return bad(name, optarg, what);
+    *size = value;
+    return 0;
+}
+
+static int parse_time(const char *name, uint64_t *ns)
+{
+    return parse_duration(optarg, ns) ? 0 : bad(name, optarg, "a duration like 10s, 500ms or 2min");
+}
+
+/* How the events look. */
+static int parse_shape(int option, const char *name, struct weir_workload_shape *shape)
+{
     switch (option) {
-    case CONNECTIONS:
-        if (!parse_count(optarg, CONNECTIONS_MOST, &value))
-            return bad(name, optarg, "a number from 1 to 100000");
-        load->connections = value;
-        return 0;
-    case EVENTS:
-        if (!parse_count(optarg, WEIR_WORKLOAD_EVENTS_MOST, &value))
-            return bad(name, optarg, "a number of events in one message, from 1 to 100000");
-        load->events = value;
-        return 0;
-    case IN_FLIGHT:
-        if (!parse_count(optarg, IN_FLIGHT_MOST, &value))
-            return bad(name, optarg, "a number of messages from 1 to 1000000");
-        load->in_flight = value;
-        return 0;
-    case LOOPS:
-        if (!parse_count(optarg, UINT64_MAX - 1, &load->loops))
-            return bad(name, optarg, "a number of messages that each connection is to send");
-        return 0;
-    case THREADS:
-        if (!parse_count(optarg, THREADS_MOST, &value))
-            return bad(name, optarg, "a number of threads from 1 to 256");
-        load->threads = value;
-        return 0;
-    case DURATION:
-        return parse_duration(optarg, &load->duration_ns) ? 0 : bad(name, optarg, "a duration like 10s, 500ms or 2min");
-    case WAIT:
-        return parse_duration(optarg, &load->wait_ns) ? 0 : bad(name, optarg, "a duration like 5s or 500ms");
-    case RATE:
-        return parse_rate(optarg, &load->rate) ? 0 : bad(name, optarg, "a number of messages per second, like 5000");
-    case JSON:
-        *json = true;
-        return 0;
+    case HOSTS:
+        return parse_size(name, 1, 1000000, &shape->hosts, "a number of hosts from 1 to 1000000");
+    case SERVICES:
+        return parse_size(name, 1, 1000000, &shape->services, "a number of services from 1 to 1000000");
+    case TAGS:
+        return parse_size(name, 0, WEIR_WORKLOAD_TAGS_MOST, &shape->tags, "a number of tags from 0 to 64");
+    case ATTRIBUTES:
+        return parse_size(name, 0, WEIR_WORKLOAD_TAGS_MOST, &shape->attributes, "a number of attributes from 0 to 64");
+    case DESCRIPTION:
+        return parse_size(name, 0, DESCRIPTION_MOST, &shape->description_bytes, "a number of bytes from 0 to 4096");
     default:
-        return weir_bug("option %d", option), 0;
+        return parse_metric(optarg, &shape->metric) ? 0 : bad(name, optarg, "int, double or float");
     }
 }
 
-static int parse(int argc, char **argv, struct weir_load_options *load, bool *json)
+static int parse_option(int option, const char *name, struct wish *wish)
+{
+    struct weir_load_options *load = &wish->load;
+    switch (option) {
+    case MODE:
+        return parse_mode(optarg, &load->mode) ? 0 : bad(name, optarg, "sync, batch or pipelined");
+    case CLIENTS:
+        return parse_levels(optarg, wish) ? 0 : bad(name, optarg, "a number from 1 to 100000, or several like 100,1000,2000");
+    case SHARE:
+        return parse_size(name, 1, CLIENTS_MOST, &load->share, "a number of clients on one connection, from 1 to 100000");
+    case EVENTS:
+        return parse_size(name, 1, WEIR_WORKLOAD_EVENTS_MOST, &load->events, "a number of events in one message, from 1 to 100000");
+    case IN_FLIGHT:
+        return parse_size(name, 1, IN_FLIGHT_MOST, &load->in_flight, "a number of messages from 1 to 1000000");
+    case THREADS:
+        return parse_size(name, 1, THREADS_MOST, &load->threads, "a number of threads from 1 to 256");
+    case LOOPS:
+        return parse_count(optarg, UINT64_MAX / CLIENTS_MOST, &load->loops) ? 0 : bad(name, optarg, "a number of messages that each client is to send");
+    case LINGER:
+        return parse_time(name, &load->linger_ns);
+    case RAMP:
+        return parse_time(name, &load->ramp_ns);
+    case DURATION:
+        return parse_time(name, &load->duration_ns);
+    case WAIT:
+        return parse_time(name, &load->wait_ns);
+    case RATE:
+        return parse_rate(optarg, &load->rate) ? 0 : bad(name, optarg, "a number of messages per second, like 5000");
+    case QUERY_SHARE:
+        wish->has_share = true;
+        return parse_share(optarg, &load->query_share) ? 0 : bad(name, optarg, "a share of the messages, like 1%");
+    case UDP:
+        load->datagram = true;
+        return 0;
+    case JSON:
+        wish->json = true;
+        return 0;
+    case QUERY:
+        wish->query = optarg;
+        return 0;
+    case REPLAY:
+        wish->replay = optarg;
+        return 0;
+    case PROFILE:
+        wish->profile = optarg;
+        return 0;
+    case PLOT:
+        wish->plot = optarg;
+        return 0;
+    default:
+        return parse_shape(option, name, &wish->shape);
+    }
+}
+
+/* What doesn't go together. */
+static int check(struct wish *wish)
+{
+    struct weir_load_options *load = &wish->load;
+    if (wish->has_share && !wish->query)
+        return weir_cli_usage(&weir_verb_load, "--query-share needs --query 'EXPRESSION', which says what is asked");
+    if (wish->query && load->datagram)
+        return weir_cli_usage(&weir_verb_load, "a query needs an answer, and a datagram has none; leave out --udp or --query");
+    if (wish->query && load->mode == WEIR_LOAD_BATCH)
+        return weir_cli_usage(&weir_verb_load, "mode batch sends events alone; ask queries in mode sync or pipelined");
+    if (wish->query && !wish->has_share)
+        load->query_share = 0.01;
+    if (!load->in_flight)
+        load->in_flight = load->mode == WEIR_LOAD_PIPELINED ? 64 : 1;
+    uint64_t messages = load->in_flight * (load->mode == WEIR_LOAD_BATCH ? load->events : 1);
+    for (size_t i = 0; i < wish->levels; i++)
+        if (messages > UNDER_WAY_MOST / wish->clients[i])
+            return weir_cli_usage(&weir_verb_load, "%zu clients with %zu messages in flight each are more than 50000000 in all", wish->clients[i],
+                                  load->in_flight);
+    if (!load->duration_ns && !load->loops)
+        load->duration_ns = 10000000000u;
+    return 0;
+}
+
+static int parse(int argc, char **argv, struct wish *wish)
 {
     int option, at = 0;
     opterr = 0;
@@ -132,164 +301,25 @@ static int parse(int argc, char **argv, struct weir_load_options *load, bool *js
             return weir_cli_usage(&weir_verb_load, "%s takes no value and no short form", argv[optind - 1]);
         if (option == '?')
             return weir_cli_usage(&weir_verb_load, "there is no option %s", argv[optind - 1]);
-        int rc = parse_option(option, options[at].name, load, json);
+        int rc = parse_option(option, options[at].name, wish);
         if (rc)
             return rc;
     }
     if (optind == argc)
         return weir_cli_usage(&weir_verb_load, "say which server, like: weir load tcp 127.0.0.1:5555");
-    if (strcmp(argv[optind], "tcp") != 0)
-        return weir_cli_usage(&weir_verb_load, "'%s' can't be driven; only tcp can", argv[optind]);
+    if (strcmp(argv[optind], "udp") == 0)
+        wish->load.datagram = true;
+    else if (strcmp(argv[optind], "tcp") != 0)
+        return weir_cli_usage(&weir_verb_load, "'%s' can't be driven; only tcp and udp can", argv[optind]);
     if (argc - optind < 2)
-        return weir_cli_usage(&weir_verb_load, "tcp needs an address, like 127.0.0.1:5555");
+        return weir_cli_usage(&weir_verb_load, "%s needs an address, like 127.0.0.1:5555", argv[optind]);
     if (argc - optind > 2)
         return weir_cli_usage(&weir_verb_load, "'%s' is one argument too many", argv[optind + 2]);
-    if (load->connections * load->in_flight > UNDER_WAY_MOST)
-        return weir_cli_usage(&weir_verb_load, "%zu connections with %zu messages in flight each are more than 50000000 in all",
-                              load->connections, load->in_flight);
-    load->address = argv[optind + 1];
-    if (!load->duration_ns && !load->loops)
-        load->duration_ns = 10000000000u;
-    return 0;
+    wish->load.address = argv[optind + 1];
+    return check(wish);
 }
 
-/* --- the report ------------------------------------------------------------------------------------------------------- */
-
-static double per_s(double number, uint64_t duration_ns)
-{
-    return duration_ns ? number * 1e9 / (double)duration_ns : 0;
-}
-
-/* 1234567 -> "1,234,567" */
-static const char *grouped(double number, char text[32])
-{
-    char plain[32];
-    int length = snprintf(plain, sizeof plain, "%.0f", number), to = 0;
-    for (int i = 0; i < length; i++) {
-        if (i && (length - i) % 3 == 0)
-            text[to++] = ',';
-        text[to++] = plain[i];
-    }
-    text[to] = '\0';
-    return text;
-}
-
-/* Three significant digits and the unit: "812 us", "1.23 ms". */
-static const char *duration(double ns, char text[32])
-{
-    static const struct { double ns; const char *name; } units[] = { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" }, { 1, "ns" } };
-    size_t i = 0;
-    while (i < 3 && ns < units[i].ns)
-        i++;
-    double value = ns / units[i].ns;
-    snprintf(text, 32, "%.*f %s", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, units[i].name);
-    return text;
-}
-
-static const struct { const char *name, *key; double q; } quantiles[] = {
-    { "p50", "p50", .5 }, { "p90", "p90", .9 }, { "p99", "p99", .99 }, { "p99.9", "p999", .999 }, { "max", "max", 1 },
-};
-#define QUANTILES (sizeof quantiles / sizeof *quantiles)
-
-static uint64_t quantile(const struct weir_histogram *latency, size_t i)
-{
-    return quantiles[i].q < 1 ? weir_histogram_quantile(latency, quantiles[i].q) : latency->max;
-}
-
-/* The names of failures in JSON; people read weir_client_result_name(). */
-static const char *const failure_keys[WEIR_CLIENT_RESULTS] = {
-    [WEIR_CLIENT_REFUSED] = "refused",     [WEIR_CLIENT_CLOSED] = "closed",         [WEIR_CLIENT_RESET] = "reset",
-    [WEIR_CLIENT_BAD_REPLY] = "bad_reply", [WEIR_CLIENT_UNANSWERED] = "unanswered", [WEIR_CLIENT_BROKEN] = "broken",
-    [WEIR_CLIENT_DOWN] = "down",
-};
-
-static void print_failures(struct weir_buffer *out, const struct weir_load_report *report)
-{
-    char number[32];
-    const char *label = "errors";
-    for (int i = 0; i < WEIR_CLIENT_RESULTS; i++) {
-        if (!failure_keys[i] || !report->results[i])
-            continue;
-        weir_buffer_printf(out, "  %-11s %12s %s", label, grouped((double)report->results[i], number),
-                           weir_client_result_name((enum weir_client_result)i));
-        if (i == WEIR_CLIENT_REFUSED)
-            weir_buffer_printf(out, ": %s", report->refusal);
-        weir_buffer_putc(out, '\n');
-        label = "";
-    }
-    if (report->connections_lost)
-        weir_buffer_printf(out, "  %-11s %12s connections lost\n", label, grouped((double)report->connections_lost, number));
-}
-
-static void print_text(struct weir_buffer *out, const struct weir_load_options *load, const struct weir_load_report *report)
-{
-    static const char *const ends[] = { "", "", " (stopped by a signal)", " (no connection was left)" };
-    char a[32];
-    double acked = (double)report->results[WEIR_CLIENT_ACKED];
-    weir_buffer_printf(out, "%s  %zu connection%s, %zu in flight on each, %zu event%s a message", load->address, load->connections,
-                       load->connections == 1 ? "" : "s", load->in_flight, load->events, load->events == 1 ? "" : "s");
-    if (load->rate > 0)
-        weir_buffer_printf(out, ", %s messages/s wanted", grouped(load->rate, a));
-    weir_buffer_printf(out, "\n\n  %-11s %12s events/s\n", "throughput",
-                       grouped(per_s(acked * (double)load->events, report->duration_ns), a));
-    weir_buffer_printf(out, "  %-11s %12s messages/s\n", "", grouped(per_s(acked, report->duration_ns), a));
-    double bytes = report->sent ? (double)report->sent_bytes / (double)report->sent * acked : 0;
-    weir_buffer_printf(out, "  %-11s %12.1f MB/s\n", "", per_s(bytes, report->duration_ns) / 1e6);
-    for (size_t i = 0; i < QUANTILES; i++)
-        weir_buffer_printf(out, "  %-11s %12s %s\n", i ? "" : "latency",
-                           report->latency.count ? duration((double)quantile(&report->latency, i), a) : "-", quantiles[i].name);
-    weir_buffer_printf(out, "  %-11s %12s sent\n", "messages", grouped((double)report->sent, a));
-    weir_buffer_printf(out, "  %-11s %12s acknowledged\n", "", grouped(acked, a));
-    weir_buffer_printf(out, "  %-11s %12s failed\n", "", grouped((double)weir_load_failed(report), a));
-    print_failures(out, report);
-    weir_buffer_printf(out, "  %-11s %12s until the last answer%s\n", "duration", duration((double)report->duration_ns, a),
-                       ends[report->end]);
-    weir_buffer_printf(out, "  %-11s %12s", "own CPU", duration((double)report->cpu_ns, a));
-    if (report->duration_ns)
-        weir_buffer_printf(out, ", %.0f %% of one CPU", (double)report->cpu_ns / (double)report->duration_ns * 100);
-    if (acked > 0)
-        weir_buffer_printf(out, ", %.1f ns an event", (double)report->cpu_ns / (acked * (double)load->events));
-    weir_buffer_putc(out, '\n');
-}
-
-static json_t *latency_json(const struct weir_histogram *latency)
-{
-    if (!latency->count)
-        return json_null();
-    json_t *object = json_object();
-    for (size_t i = 0; i < QUANTILES; i++)
-        json_object_set_new(object, quantiles[i].key, json_integer((json_int_t)quantile(latency, i)));
-    return object;
-}
-
-static int print_json(struct weir_buffer *out, const struct weir_load_options *load, const struct weir_load_report *report)
-{
-    static const char *const ends[] = { "duration", "loops", "signal", "lost" };
-    double acked = (double)report->results[WEIR_CLIENT_ACKED];
-    json_t *errors = json_object();
-    for (int i = 0; i < WEIR_CLIENT_RESULTS; i++)
-        if (failure_keys[i])
-            json_object_set_new(errors, failure_keys[i], json_integer((json_int_t)report->results[i]));
-    json_t *root = json_pack(
-        "{s:i, s:s, s:[{s:I, s:I, s:I, s:f, s:f, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:o, s:s*}]}", "version", 1, "address",
-        load->address, "levels", "clients", (json_int_t)load->connections, "in_flight", (json_int_t)load->in_flight, "events",
-        (json_int_t)load->events, "events_per_s", per_s(acked * (double)load->events, report->duration_ns), "messages_per_s",
-        per_s(acked, report->duration_ns), "latency_ns", latency_json(&report->latency), "sent", (json_int_t)report->sent, "acked",
-        (json_int_t)report->results[WEIR_CLIENT_ACKED], "failed", (json_int_t)weir_load_failed(report), "duration_ns",
-        (json_int_t)report->duration_ns, "cpu_ns", (json_int_t)report->cpu_ns, "sent_bytes", (json_int_t)report->sent_bytes,
-        "connections_lost", (json_int_t)report->connections_lost, "ended_by", ends[report->end], "errors", errors, "refusal",
-        report->refusal[0] ? report->refusal : NULL);
-    char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
-    json_decref(root);
-    if (!text)
-        return -ENOMEM;
-    weir_buffer_puts(out, text);
-    weir_buffer_putc(out, '\n');
-    free(text);
-    return 0;
-}
-
-/* --- the verb --------------------------------------------------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------------------------------------------------- */
 
 /* Every connection is a descriptor: take as many as the hard limit gives. */
 static void raise_files(void)
@@ -314,41 +344,152 @@ static int signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+struct showing {
+    const struct wish *wish;
+    size_t level;
+    struct weir_load_progress before;
+};
+
+/* One line on the terminal, written over and over. */
+static void show(void *context, const struct weir_load_progress *progress)
+{
+    struct showing *showing = context;
+    uint64_t time = progress->elapsed_ns - showing->before.elapsed_ns;
+    char a[32], b[32];
+    if (!time)
+        return;
+    fprintf(stderr, "\r\033[K%zu client%s (level %zu of %zu), %s: %s events/s, %s failed", showing->wish->clients[showing->level],
+            showing->wish->clients[showing->level] == 1 ? "" : "s", showing->level + 1, showing->wish->levels,
+            load_duration((double)progress->elapsed_ns, a),
+            load_grouped((double)(progress->acked_events - showing->before.acked_events) * 1e9 / (double)time, b),
+            load_grouped((double)progress->failed, (char[32]){ 0 }));
+    fflush(stderr);
+    showing->before = *progress;
+}
+
+static int run_level(const struct wish *wish, size_t number, struct load_server *server, struct load_level *level, struct weir_error *error)
+{
+    struct load_server before;
+    struct load_profile profile = { 0 };
+    struct showing showing = { .wish = wish, .level = number };
+    bool shows = isatty(STDERR_FILENO);
+    level->options = wish->load;
+    level->options.clients = wish->clients[number];
+    level->options.progress = shows ? show : NULL;
+    level->options.progress_ns = PROGRESS_NS;
+    level->options.context = &showing;
+    load_server_look(server);
+    before = *server;
+    if (wish->profile)
+        load_profile_start(&profile, server->pid, wish->profile, wish->clients[number]);
+    int rc = weir_load_run(&level->options, &level->report, error);
+    load_profile_stop(&profile);
+    load_server_look(server);
+    level->server = load_server_between(&before, server);
+    level->options.progress = NULL;
+    level->options.context = NULL;
+    if (shows)
+        fputs("\r\033[K", stderr);
+    return rc;
+}
+
+static int run_sweep(const struct wish *wish, struct load_sweep *sweep, struct weir_error *error)
+{
+    static struct load_server server; /* too large for a stack */
+    uint64_t start = weir_clock_ns();
+    load_server_find(&server, wish->load.address);
+    for (size_t i = 0; i < wish->levels; i++) {
+        struct load_level *level = &sweep->levels[i];
+        level->started_ns = weir_clock_ns() - start;
+        int rc = run_level(wish, i, &server, level, error);
+        if (rc)
+            return rc;
+        sweep->count++;
+        if (level->report.end == WEIR_LOAD_STOPPED || level->report.end == WEIR_LOAD_LOST)
+            break;
+    }
+    load_sweep_judge(sweep);
+    return 0;
+}
+
+static int make_workload(const struct wish *wish, struct weir_workload *workload, struct weir_error *error)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int rc = wish->replay ? load_replay(workload, wish->replay, wish->load.events, error)
+                          : weir_workload_init(workload, &wish->shape, wish->load.events, (int64_t)now.tv_sec * 1000000, error);
+    if (!rc && wish->query)
+        rc = weir_workload_query(workload, wish->query, error);
+    return rc;
+}
+
+/* --- the verb --------------------------------------------------------------------------------------------------------- */
+
+static int print(const struct wish *wish, const struct load_sweep *sweep, struct weir_error *error)
+{
+    struct weir_buffer out = WEIR_BUFFER_INIT, picture = WEIR_BUFFER_INIT;
+    int rc = 0;
+    if (wish->json)
+        rc = load_print_json(&out, sweep);
+    else if (wish->levels > 1)
+        load_print_table(&out, sweep);
+    else
+        load_print_level(&out, &sweep->levels[0]);
+    if (wish->plot)
+        load_plot(&picture, sweep);
+    if (rc || out.failed || picture.failed)
+        rc = weir_error_set(error, WEIR_EXIT_FOUND, ENOMEM, "out of memory for the report");
+    if (!rc)
+        rc = weir_cli_out(out.data, out.length);
+    if (!rc && wish->plot)
+        rc = weir_file_write(wish->plot, picture.data, picture.length, "the picture", error);
+    weir_buffer_release(&out);
+    weir_buffer_release(&picture);
+    return rc;
+}
+
 static int run(int argc, char **argv)
 {
-    struct weir_load_options load = { .connections = 1, .events = 100, .in_flight = 64, .threads = 1, .wait_ns = 5000000000u };
-    bool json = false;
-    int rc = parse(argc, argv, &load, &json);
+    struct wish wish = {
+        .load = { .events = 100, .threads = 1, .linger_ns = 10000000, .wait_ns = 5000000000u },
+        .clients = { 1 },
+        .levels = 1,
+        .shape = weir_workload_usual,
+    };
+    int rc = parse(argc, argv, &wish);
     if (rc)
         return rc;
     struct weir_error error = WEIR_ERROR_INIT;
-    struct weir_load_report report;
-    struct weir_buffer out = WEIR_BUFFER_INIT;
+    struct weir_workload workload = { .bytes = WEIR_BUFFER_INIT };
+    struct load_level *levels = calloc(wish.levels, sizeof *levels);
+    struct load_sweep sweep = { .levels = levels };
+    bool failed = false;
     raise_files();
-    load.stop_fd = signals();
-    rc = weir_load_run(&load, &report, &error);
-    if (load.stop_fd >= 0)
-        close(load.stop_fd);
-    if (rc)
-        return weir_cli_fail("load", &error);
-    if (json)
-        rc = print_json(&out, &load, &report);
-    else
-        print_text(&out, &load, &report);
-    if (rc || out.failed) {
-        weir_error_set(&error, WEIR_EXIT_FOUND, ENOMEM, "out of memory for the report");
-        rc = weir_cli_fail("load", &error);
-    } else {
-        rc = weir_cli_out(out.data, out.length);
+    wish.load.stop_fd = signals();
+    rc = levels ? make_workload(&wish, &workload, &error) : weir_error_set(&error, WEIR_EXIT_FOUND, ENOMEM, "out of memory for the levels");
+    wish.load.workload = &workload;
+    if (!rc)
+        rc = run_sweep(&wish, &sweep, &error);
+    if (!rc)
+        rc = print(&wish, &sweep, &error);
+    if (wish.load.stop_fd >= 0)
+        close(wish.load.stop_fd);
+    for (size_t i = 0; i < sweep.count; i++) {
+        failed = failed || weir_load_failed(&levels[i].report) || levels[i].report.connections_lost;
+        weir_load_report_release(&levels[i].report);
     }
-    weir_buffer_release(&out);
-    return rc ? rc : weir_load_failed(&report) || report.connections_lost ? WEIR_EXIT_FOUND : WEIR_EXIT_DONE;
+    free(levels);
+    weir_workload_release(&workload);
+    if (rc < 0)
+        return weir_cli_fail("load", &error);
+    return rc ? rc : failed ? WEIR_EXIT_FOUND : WEIR_EXIT_DONE;
 }
 
 const struct weir_verb weir_verb_load = {
     .name = "load",
-    .usage = "tcp ADDR [--connections N] [--events 100] [--in-flight 64] [--duration 10s | --loops N] [--rate R] [--threads 1] "
-             "[--wait 5s] [--json]",
-    .summary = "drives a server with pipelined connections: throughput, latency, failures",
+    .usage = "tcp|udp ADDR [--mode pipelined|batch|sync] [--clients N,N,…] [--share K] [--events 100] [--in-flight 64] [--linger 10ms] "
+             "[--duration 10s | --loops N] [--ramp DUR] [--rate R] [--query EXPR] [--query-share 1%] [--threads 1] [--wait 5s] "
+             "[--replay FILE] [--profile PREFIX] [--plot x.svg] [--json] [event shape]",
+    .summary = "drives a server with clients: throughput, latency, failures, and where more clients stop helping",
     .run = run,
 };

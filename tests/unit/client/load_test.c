@@ -8,23 +8,34 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "pipeline_dsl/client/driver.h"
 #include "pipeline_dsl/client/load.h"
 #include "tests/unit/client/mock_server.h"
 
 static struct weir_load_options small(const struct mock_server *server)
 {
-    return (struct weir_load_options){ .address = server->address, .connections = 2, .events = 3, .in_flight = 8, .threads = 1,
+    return (struct weir_load_options){ .address = server->address, .clients = 2, .events = 3, .in_flight = 8, .threads = 1,
                                        .wait_ns = 5000000000u, .stop_fd = -1 };
 }
 
+/* What must hold of every report. The slices are let go; nothing here looks at them but sums. */
 static struct weir_load_report run(const struct weir_load_options *options)
 {
     struct weir_load_report report;
     struct weir_error error = WEIR_ERROR_INIT;
     if (weir_load_run(options, &report, &error) != 0)
         fail_msg("%s", error.text);
-    assert_int_equal(report.sent, report.results[WEIR_CLIENT_ACKED] + weir_load_failed(&report));
-    assert_int_equal(report.latency.count, report.results[WEIR_CLIENT_ACKED]);
+    assert_int_equal(report.sent, report.results[WEIR_CLIENT_ACKED] + report.results[WEIR_CLIENT_SENT] + weir_load_failed(&report));
+    if (options->mode != WEIR_LOAD_BATCH && !options->datagram && !options->ramp_ns)
+        assert_int_equal(report.latency.count + report.query_latency.count, report.results[WEIR_CLIENT_ACKED]);
+    uint64_t messages = 0, failed = 0;
+    for (size_t i = 0; i < report.slice_count; i++) {
+        messages += report.slices[i].messages;
+        failed += report.slices[i].failed;
+    }
+    assert_int_equal(messages, report.results[WEIR_CLIENT_ACKED] + report.results[WEIR_CLIENT_SENT]);
+    assert_int_equal(failed, weir_load_failed(&report));
+    weir_load_report_release(&report);
     assert_true(report.duration_ns > 0);
     assert_true(report.cpu_ns > 0);
     return report;
@@ -38,7 +49,7 @@ static void loops_are_sent_exactly(void **state)
             struct mock_server server = { 0 };
             mock_start(&server);
             struct weir_load_options options = small(&server);
-            options.connections = 5;
+            options.clients = 5;
             options.threads = threads;
             options.in_flight = in_flight;
             options.loops = 101;
@@ -189,7 +200,7 @@ static void a_rate_is_kept(void **state)
     struct mock_server server = { 0 };
     mock_start(&server);
     struct weir_load_options options = small(&server);
-    options.connections = 3;
+    options.clients = 3;
     options.threads = 2;
     options.duration_ns = 300000000;
     options.rate = 1000;
@@ -207,7 +218,7 @@ static void a_stall_shows_in_the_latency_of_what_was_due(void **state)
     struct mock_server server = { .delay_us = 20000 };
     mock_start(&server);
     struct weir_load_options options = small(&server);
-    options.connections = options.in_flight = 1;
+    options.clients = options.in_flight = 1;
     options.duration_ns = 300000000;
     options.rate = 500;
     struct weir_load_report report = run(&options);
@@ -232,6 +243,168 @@ static void a_refused_connection_is_a_sentence(void **state)
     assert_non_null(strstr(error.text, "connection refused"));
 }
 
+/* --- modes and clients ---------------------------------------------------------------------------------------------------- */
+
+static void sync_has_one_message_under_way_on_each_connection(void **state)
+{
+    (void)state;
+    struct mock_server server = { .delay_us = 2000 };
+    mock_start(&server);
+    struct weir_load_options options = small(&server);
+    options.mode = WEIR_LOAD_SYNC;
+    options.clients = 6;
+    options.share = 3;
+    options.loops = 10;
+    struct weir_load_report report = run(&options);
+    assert_int_equal(report.connections, 2);
+    assert_int_equal(report.sent, 60);
+    assert_int_equal(report.client_least, 10);
+    assert_int_equal(report.client_most, 10);
+    assert_true(report.in_flight > 3 && report.in_flight <= 6); /* the wait for their turn included */
+    assert_true(report.latency.min >= 2000000);
+    mock_stop(&server);
+}
+
+static void clients_that_share_a_pipelined_connection_are_served_alike(void **state)
+{
+    (void)state;
+    struct mock_server server = { 0 };
+    mock_start(&server);
+    struct weir_load_options options = small(&server);
+    options.clients = 50;
+    options.share = 25;
+    options.duration_ns = 200000000;
+    struct weir_load_report report = run(&options);
+    assert_int_equal(weir_load_failed(&report), 0);
+    assert_int_equal(report.connections, 2);
+    assert_true(report.client_least > 0);
+    assert_true((double)report.client_least >= 0.5 * report.client_mean);
+    mock_stop(&server);
+}
+
+static void batches_are_full_in_a_closed_loop(void **state)
+{
+    (void)state;
+    struct mock_server server = { 0 };
+    mock_start(&server);
+    struct weir_load_options options = small(&server);
+    options.mode = WEIR_LOAD_BATCH;
+    options.events = 10;
+    options.in_flight = 2;
+    options.loops = 7;
+    options.linger_ns = 1000000000;
+    struct weir_load_report report = run(&options);
+    assert_int_equal(report.sent, 14);
+    assert_int_equal(report.measured_events, 140);
+    assert_int_equal(report.latency.count, 140);
+    mock_stop(&server);
+}
+
+/* 200 events/s on one connection and a linger time of 25 ms: about five go together, though ten would fit. */
+static void a_batch_goes_when_its_linger_time_is_over(void **state)
+{
+    (void)state;
+    struct mock_server server = { 0 };
+    mock_start(&server);
+    struct weir_load_options options = small(&server);
+    options.mode = WEIR_LOAD_BATCH;
+    options.clients = 1;
+    options.events = 10;
+    options.rate = 200;
+    options.linger_ns = 25000000;
+    options.duration_ns = 500000000;
+    struct weir_load_report report = run(&options);
+    assert_int_equal(weir_load_failed(&report), 0);
+    assert_in_range(report.measured_events, 60, 101);
+    assert_in_range(report.sent, 10, 26);
+    assert_true(report.latency.max >= 25000000);
+    mock_stop(&server);
+}
+
+static void queries_are_their_share(void **state)
+{
+    (void)state;
+    struct mock_server server = { 0 };
+    struct weir_workload workload;
+    mock_start(&server);
+    assert_int_equal(weir_workload_init(&workload, &weir_workload_usual, 3, 0, NULL), 0);
+    assert_int_equal(weir_workload_query(&workload, "true", NULL), 0);
+    struct weir_load_options options = small(&server);
+    options.workload = &workload;
+    options.query_share = 0.25;
+    options.loops = 100;
+    struct weir_load_report report = run(&options);
+    assert_int_equal(report.sent, 200);
+    assert_int_equal(report.queries, 50);
+    assert_int_equal(report.queries_acked, 50);
+    assert_int_equal(report.query_latency.count, 50);
+    assert_int_equal(report.measured_events, 450);
+    weir_workload_release(&workload);
+    mock_stop(&server);
+}
+
+static void the_ramp_is_not_measured(void **state)
+{
+    (void)state;
+    struct mock_server server = { 0 };
+    mock_start(&server);
+    struct weir_load_options options = small(&server);
+    options.clients = 10;
+    options.ramp_ns = 100000000;
+    options.duration_ns = 100000000;
+    struct weir_load_report report = run(&options);
+    assert_int_equal(weir_load_failed(&report), 0);
+    assert_true(report.measured > 0 && report.measured < report.sent);
+    assert_true(report.duration_ns < 190000000);
+    mock_stop(&server);
+}
+
+static void datagrams_are_sent_and_not_answered(void **state)
+{
+    (void)state;
+    struct mock_server server = { 0 };
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t length = sizeof address;
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+    snprintf(server.address, sizeof server.address, "127.0.0.1:%u", ntohs(address.sin_port));
+    struct weir_load_options options = small(&server);
+    options.datagram = true;
+    options.loops = 20;
+    struct weir_load_report report = run(&options);
+    assert_int_equal(report.sent, 40);
+    assert_int_equal(report.results[WEIR_CLIENT_SENT], 40);
+    assert_int_equal(report.measured_events, 120);
+    options.loops = 0;
+    options.duration_ns = 100000000;
+    options.rate = 500;
+    report = run(&options);
+    assert_in_range(report.sent, 25, 51);
+    close(fd);
+}
+
+/* What is longer than all slices together is told in wider ones. */
+static void slices_widen_with_time(void **state)
+{
+    (void)state;
+    struct weir_load_report part = { .slice_ns = 100, .slice_count = WEIR_LOAD_SLICES };
+    part.slices = calloc(WEIR_LOAD_SLICES, sizeof *part.slices);
+    for (size_t i = 0; i < WEIR_LOAD_SLICES; i++) {
+        part.slices[i].messages = i;
+        weir_histogram_add(&part.slices[i].latency, i, 1);
+    }
+    weir_driver_halve(&part);
+    assert_int_equal(part.slice_count, WEIR_LOAD_SLICES / 2);
+    assert_int_equal(part.slice_ns, 200);
+    for (size_t i = 0; i < WEIR_LOAD_SLICES / 2; i++) {
+        assert_int_equal(part.slices[i].messages, 4 * i + 1);
+        assert_int_equal(part.slices[i].latency.count, 2);
+    }
+    assert_int_equal(part.slices[WEIR_LOAD_SLICES / 2].messages, 0);
+    weir_load_report_release(&part);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +418,14 @@ int main(void)
         cmocka_unit_test(a_rate_is_kept),
         cmocka_unit_test(a_stall_shows_in_the_latency_of_what_was_due),
         cmocka_unit_test(a_refused_connection_is_a_sentence),
+        cmocka_unit_test(sync_has_one_message_under_way_on_each_connection),
+        cmocka_unit_test(clients_that_share_a_pipelined_connection_are_served_alike),
+        cmocka_unit_test(batches_are_full_in_a_closed_loop),
+        cmocka_unit_test(a_batch_goes_when_its_linger_time_is_over),
+        cmocka_unit_test(queries_are_their_share),
+        cmocka_unit_test(the_ramp_is_not_measured),
+        cmocka_unit_test(datagrams_are_sent_and_not_answered),
+        cmocka_unit_test(slices_widen_with_time),
     };
     return cmocka_run_group_tests_name("load", tests, NULL, NULL);
 }
