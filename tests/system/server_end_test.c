@@ -170,6 +170,43 @@ static void time_is_up_while_items_go_from_pool_to_pool(void **state)
     harness_remove(&server);
 }
 
+static bool says(const char *path, const char *part)
+{
+    char line[512];
+    bool found = false;
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file))
+        found = found || strstr(line, part);
+    fclose(file);
+    return found;
+}
+
+static void a_stage_that_does_not_return_does_not_hang_the_end(void **state)
+{
+    (void)state;
+    struct harness_server server;
+    uint8_t many[3 * 64];
+    const char *options[] = { "--drain", "100ms", NULL };
+    harness_build(&server, "pool io threads 1\npool workers threads 1\n"
+                           "pipeline riemann {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 1MiB\n"
+                           "    handoff workers limit 64MiB full block\n    decode riemann\n    busy 0ns pause 60s\n    encode riemann\n"
+                           "    reply\n}\n", NULL, NULL);
+    harness_start(&server, options);
+    int fd = harness_connect(server.port);
+    assert_true(harness_send(fd, many, fill(many, sizeof many, 3)));
+    usleep(100000);
+    uint64_t start_ns = weir_clock_ns();
+    assert_int_equal(harness_wait(&server, SIGTERM), 0);
+    assert_true(weir_clock_ns() - start_ns < 5000 * (uint64_t)MS);
+    assert_true(says(server.errors, "a stage did not return"));
+    harness_check_conservation(&server);
+    assert_int_equal(harness_counter(&server, "ways_in", "riemann", "in_flight"), 3);
+    assert_int_equal(harness_counter(&server, "queues", "riemann.handoff", "queued"), 2);
+    close(fd);
+    harness_remove(&server);
+}
+
 static void a_second_signal_ends_it(void **state)
 {
     (void)state;
@@ -357,6 +394,7 @@ int main(void)
         cmocka_unit_test(a_client_that_never_reads_does_not_hang_the_drain),
         cmocka_unit_test(a_drain_waits_for_what_is_in_the_queue),
         cmocka_unit_test(time_is_up_while_items_go_from_pool_to_pool),
+        cmocka_unit_test(a_stage_that_does_not_return_does_not_hang_the_end),
         cmocka_unit_test(a_second_signal_ends_it),
         cmocka_unit_test(a_bad_command_line_gets_one_sentence),
         cmocka_unit_test(two_pipelines_listen_and_share_a_pool),

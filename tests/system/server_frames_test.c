@@ -99,6 +99,8 @@ static void a_frame_that_does_not_parse_is_answered_and_the_connection_lives(voi
     (void)state;
     char error[200];
     uint8_t message[256];
+    harness_counters_refresh(&server);
+    uint64_t before = harness_counter(&server, "ways_in", "riemann", "malformed");
     int fd = connected();
     assert_true(harness_send(fd, "\0\0\0\2\0\1", 6));
     assert_int_equal(harness_reply(fd, error, sizeof error), 0);
@@ -106,6 +108,8 @@ static void a_frame_that_does_not_parse_is_answered_and_the_connection_lives(voi
     assert_true(harness_send(fd, message, harness_message(message, sizeof message, 1, "lives")));
     assert_int_equal(harness_reply(fd, NULL, 0), 1);
     close(fd);
+    harness_counters_refresh(&server);
+    assert_int_equal(harness_counter(&server, "ways_in", "riemann", "malformed"), before + 1);
 }
 
 static void a_query_is_refused_with_a_sentence(void **state)

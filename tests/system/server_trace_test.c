@@ -201,6 +201,26 @@ static void the_contract_is_found_from_outside(void **state)
     weir_arena_release(&arena);
 }
 
+static void connections_go_to_the_least_loaded_loop(void **state)
+{
+    (void)state;
+    struct weir_contract contract;
+    struct weir_contract_way ways[2];
+    int fds[6];
+    peek(load_address() + symbol(".dynsym", WEIR_CONTRACT_SYMBOL), &contract, sizeof contract);
+    for (int i = 0; i < 6; i++)
+        assert_true((fds[i] = harness_connect(server.port)) >= 0);
+    for (int i = 0; i < 1000; i++, usleep(1000)) {
+        peek(contract.ways, ways, sizeof ways);
+        if (ways[0].connections + ways[1].connections == 6)
+            break;
+    }
+    assert_int_equal(ways[0].connections, 3);
+    assert_int_equal(ways[1].connections, 3);
+    for (int i = 0; i < 6; i++)
+        close(fds[i]);
+}
+
 /* --- under load ---------------------------------------------------------------------------------------------------------- */
 
 static bool load_stops;
@@ -268,6 +288,7 @@ int main(void)
         cmocka_unit_test(each_point_is_one_nop_with_a_semaphore),
         cmocka_unit_test(each_stage_is_a_function),
         cmocka_unit_test(the_contract_is_found_from_outside),
+        cmocka_unit_test(connections_go_to_the_least_loaded_loop),
         cmocka_unit_test(no_snapshot_breaks_the_laws),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -193,6 +193,34 @@ static void a_parked_item_that_goes_wakes_those_behind_it(void **state)
     tear_down(&bench);
 }
 
+static void parked_loops_are_woken_once_at_three_quarters(void **state)
+{
+    (void)state;
+    struct bench bench;
+    static struct weir_loop loop;
+    static struct weir_thread thread;
+    struct weir_item items[9] = { 0 }, *evicted;
+    set_up(&bench, WEIR_FULL_BLOCK, 8, 1000);
+    idle_loop_init(&loop, &thread, &bench.plan);
+    for (int i = 0; i < 8; i++)
+        push(&bench, &items[i], 1, &evicted);
+    assert_int_equal(weir_queue_push(&bench.queue, &thread, &items[8], false, &evicted), WEIR_PUSH_PARK);
+    assert_int_equal(bench.queue.block->in, 8); /* not offered yet */
+    take(&bench);
+    assert_false(loop.resumes);
+    take(&bench);
+    assert_true(loop.resumes);
+    loop.resumes = false;
+    take(&bench);
+    assert_false(loop.resumes);
+    assert_int_equal(weir_queue_push(&bench.queue, &thread, &items[8], true, &evicted), WEIR_PUSH_ADMITTED);
+    assert_int_equal(bench.queue.block->parked, 0);
+    for (int i = 3; i < 9; i++)
+        assert_ptr_equal(take(&bench), &items[i]);
+    idle_loop_release(&loop, &thread);
+    tear_down(&bench);
+}
+
 /* However it comes to that: one that is refused when it resumes must not hold up those behind it for ever. */
 static void a_parked_item_that_is_refused_is_parked_no_more(void **state)
 {
@@ -367,6 +395,7 @@ int main(void)
         cmocka_unit_test(drop_newest_refuses_the_new_one),
         cmocka_unit_test(a_closed_intake_is_emptied_and_then_null),
         cmocka_unit_test(a_parked_item_that_goes_wakes_those_behind_it),
+        cmocka_unit_test(parked_loops_are_woken_once_at_three_quarters),
         cmocka_unit_test(a_parked_item_that_is_refused_is_parked_no_more),
         cmocka_unit_test(deferred_wakeups_come_in_the_end_or_with_many_items),
         cmocka_unit_test(nothing_is_lost_among_many_threads_and_no_snapshot_is_torn),

@@ -42,7 +42,8 @@ struct bench {
     int client;
 };
 
-static void set_up(struct bench *bench)
+/* `type` of the socket: SOCK_STREAM, or SOCK_SEQPACKET, where the client sees what each send() held. */
+static void set_up_with(struct bench *bench, int type)
 {
     int ends[2];
     bench->plan = sample_plan(WEIR_FULL_BLOCK, 4, 1 << 20);
@@ -55,9 +56,14 @@ static void set_up(struct bench *bench)
     bench->plan.ways = &bench->way;
     bench->plan.queue_count = 2;
     assert_int_equal(weir_loop_start(&bench->loop, &bench->plan, NULL, 0, 0, NULL), 0);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    assert_int_equal(socketpair(AF_UNIX, type, 0, ends), 0);
     weir_loop_adopt(&bench->loop, ends[0], 0);
     bench->client = ends[1];
+}
+
+static void set_up(struct bench *bench)
+{
+    set_up_with(bench, SOCK_STREAM);
 }
 
 static void tear_down(struct bench *bench)
@@ -181,6 +187,25 @@ static void replies_of_all_kinds_stay_whole(void **state)
     tear_down(&bench);
 }
 
+/* Real clients mis-frame a reply that comes in one chunk with another one. */
+static void only_acknowledgements_share_a_send(void **state)
+{
+    (void)state;
+    static struct bench bench;
+    static const uint32_t sizes[] = { 0, 0, 0, 20, 0, 30, 40, 0 };
+    static const ssize_t sends[] = { 18, 24, 6, 34, 44, 6 };
+    uint8_t requests[8 * 8], reply[64];
+    set_up_with(&bench, SOCK_SEQPACKET);
+    for (int i = 0; i < 8; i++) {
+        weir_frame_header(requests + i * 8, 4);
+        memcpy(requests + i * 8 + 4, &sizes[i], 4);
+    }
+    assert_int_equal(send(bench.client, requests, sizeof requests, MSG_NOSIGNAL), sizeof requests);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(recv(bench.client, reply, sizeof reply, 0), sends[i]);
+    tear_down(&bench);
+}
+
 static void a_client_that_goes_leaves_nothing_behind(void **state)
 {
     (void)state;
@@ -199,6 +224,7 @@ int main(void)
         cmocka_unit_test(a_reply_that_would_pass_the_limit_becomes_an_error),
         cmocka_unit_test(a_full_ring_stops_reading_until_it_is_read),
         cmocka_unit_test(replies_of_all_kinds_stay_whole),
+        cmocka_unit_test(only_acknowledgements_share_a_send),
         cmocka_unit_test(a_client_that_goes_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -24,7 +25,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    weir_trace_on_semaphore = weir_trace_exact_semaphore = 0;
+    weir_trace_on_semaphore = weir_trace_exact_semaphore = weir_items_flush_semaphore = 0;
     weir_thread_stop(&thread);
     return 0;
 }
@@ -181,6 +182,26 @@ static void a_full_log_moves_its_base(void **state)
     assert_int_equal(log_of()->base, base + WEIR_LOG_RECORDS);
 }
 
+static void a_log_is_handed_over_before_a_sleep_when_it_is_worth_it(void **state)
+{
+    (void)state;
+    struct weir_contract_record record = { .tick_count = 1 };
+    weir_thread_log(&thread, &record);
+    usleep(30000);
+    assert_false(weir_thread_should_flush(&thread)); /* nobody looks: it is read from outside, or not at all */
+    weir_items_flush_semaphore = 1;
+    assert_true(weir_thread_should_flush(&thread)); /* older than 10 ms */
+    weir_thread_sleep_begin(&thread, WEIR_WAIT_IDLE, 0);
+    weir_thread_sleep_end(&thread);
+    assert_int_equal(log_of()->count, 0);
+    for (int i = 0; i < 8; i++)
+        weir_thread_log(&thread, &record);
+    assert_true(weir_thread_should_flush(&thread));
+    weir_thread_flush(&thread);
+    assert_false(weir_thread_should_flush(&thread));
+    weir_items_flush_semaphore = 0;
+}
+
 /* Weights stand for all items, whatever the rhythm; their sum is within 4 sigma of the truth. */
 static void light_weights_add_up_to_the_items(void **state)
 {
@@ -227,6 +248,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(long_segments_chain, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_refused_item_leaves_stages_out, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_log_moves_its_base, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_log_is_handed_over_before_a_sleep_when_it_is_worth_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(light_weights_add_up_to_the_items, set_up, tear_down),
         cmocka_unit_test_setup_teardown(exact_chooses_every_item, set_up, tear_down),
     };
