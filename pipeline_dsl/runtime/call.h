@@ -40,7 +40,7 @@ struct weir_call_bytes weir_item_state(const struct weir_item *item, size_t even
 struct weir_call_bytes weir_item_description(const struct weir_item *item, size_t event);
 size_t weir_item_tag_count(const struct weir_item *item, size_t event);
 struct weir_call_bytes weir_item_tag(const struct weir_item *item, size_t event, size_t tag);
-/* The value of an attribute by its key (a C string). */
+/* The value of an attribute by its key (a C string); of two with one key, the last one's. */
 struct weir_call_bytes weir_item_attribute(const struct weir_item *item, size_t event, const char *key);
 enum weir_call_metric weir_item_metric(const struct weir_item *item, size_t event, int64_t *integer, double *real);
 /* Whether it has one; then it is stored. */

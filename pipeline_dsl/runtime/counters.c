@@ -7,6 +7,18 @@
 #include "pipeline_dsl/runtime/seqlock.h"
 #include "pipeline_dsl/runtime/server.h"
 
+/* A pipeline file may have any name. */
+static void print_string(struct weir_buffer *out, const char *text)
+{
+    weir_buffer_putc(out, '"');
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
+        if (*c < 0x20 || *c == '"' || *c == '\\')
+            weir_buffer_printf(out, "\\u%04x", *c);
+        else
+            weir_buffer_putc(out, (char)*c);
+    weir_buffer_putc(out, '"');
+}
+
 static void print_word(struct weir_buffer *out, const char *name, uint64_t value)
 {
     weir_buffer_printf(out, ",\"%s\":%llu", name, (unsigned long long)value);
@@ -77,7 +89,9 @@ void weir_counters_print(const struct weir_plan *plan, struct weir_buffer *out)
 {
     struct timespec cpu;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
-    weir_buffer_printf(out, "{\"version\":1,\n \"pipeline\":\"%s\",\n \"cpu_ns\":%llu,\n \"thread_overflow\":%u,\n \"ways_in\":[", plan->name,
+    weir_buffer_puts(out, "{\"version\":1,\n \"pipeline\":");
+    print_string(out, plan->name);
+    weir_buffer_printf(out, ",\n \"cpu_ns\":%llu,\n \"thread_overflow\":%u,\n \"ways_in\":[",
                        (unsigned long long)cpu.tv_sec * 1000000000u + (unsigned long long)cpu.tv_nsec,
                        __atomic_load_n(&weir_contract.thread_overflow, __ATOMIC_RELAXED));
     for (uint32_t i = 0; i < plan->way_count; i++)

@@ -283,14 +283,16 @@ static void *run(void *argument)
     return NULL;
 }
 
-static void init_handles(struct weir_loop *loop)
+static int init_handles(struct weir_loop *loop)
 {
-    uv_async_init(&loop->uv, &loop->wake, on_wake);
+    if (uv_loop_init(&loop->uv) != 0 || uv_async_init(&loop->uv, &loop->wake, on_wake) != 0)
+        return -ENOMEM;
     uv_prepare_init(&loop->uv, &loop->before_sleep);
     uv_check_init(&loop->uv, &loop->after_sleep);
     loop->wake.data = loop->before_sleep.data = loop->after_sleep.data = loop;
     uv_prepare_start(&loop->before_sleep, on_before_sleep);
     uv_check_start(&loop->after_sleep, on_after_sleep);
+    return 0;
 }
 
 int weir_loop_start(struct weir_loop *loop, const struct weir_plan *plan, struct weir_queue *queues, uint32_t pool, uint32_t shard,
@@ -301,12 +303,11 @@ int weir_loop_start(struct weir_loop *loop, const struct weir_plan *plan, struct
     loop->scratch = malloc(WEIR_LOOP_SCRATCH);
     loop->acks = malloc(WEIR_LOOP_ACKS * sizeof weir_message_ack);
     loop->parked = calloc(plan->queue_count + 1, sizeof *loop->parked);
-    if (!loop->scratch || !loop->acks || !loop->parked || uv_loop_init(&loop->uv) != 0)
+    if (!loop->scratch || !loop->acks || !loop->parked || init_handles(loop) != 0)
         return weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "can't set up an event loop of pool %s: no memory or descriptors",
                               plan->pools[pool].name);
     for (uint32_t i = 0; i < WEIR_LOOP_ACKS; i++)
         memcpy(loop->acks + i * sizeof weir_message_ack, weir_message_ack, sizeof weir_message_ack);
-    init_handles(loop);
     int code = pthread_create(&loop->handle, NULL, run, loop);
     if (code)
         return weir_error_set(error, WEIR_EXIT_USAGE, code, "can't start a thread of pool %s: %s", plan->pools[pool].name,

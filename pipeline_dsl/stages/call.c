@@ -64,7 +64,7 @@ struct weir_call_bytes weir_item_attribute(const struct weir_item *item, size_t 
 {
     const struct weir_event *e = event_at(item, event);
     size_t size = strlen(key);
-    for (uint32_t i = 0; e && i < e->attribute_count; i++)
+    for (uint32_t i = e ? e->attribute_count : 0; i-- > 0;)
         if (e->attributes[i].key.size == size && memcmp(e->attributes[i].key.data, key, size) == 0)
             return bytes(&e->attributes[i].value);
     return bytes(NULL);
