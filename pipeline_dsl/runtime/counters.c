@@ -85,7 +85,7 @@ static void print_stage(const struct weir_plan *plan, uint32_t index, struct wei
     weir_buffer_puts(out, "}");
 }
 
-void weir_counters_print(const struct weir_plan *plan, struct weir_buffer *out)
+static void print_all(const struct weir_plan *plan, struct weir_buffer *out)
 {
     struct timespec cpu;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
@@ -108,7 +108,7 @@ void weir_counters_print(const struct weir_plan *plan, struct weir_buffer *out)
 int weir_counters_write(const struct weir_plan *plan, const char *path, struct weir_error *error)
 {
     struct weir_buffer text = WEIR_BUFFER_INIT;
-    weir_counters_print(plan, &text);
+    print_all(plan, &text);
     int rc = text.failed ? weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "can't write the counters to %s: no memory", path)
                          : weir_file_write(path, text.data, text.length, "the counters", error);
     weir_buffer_release(&text);

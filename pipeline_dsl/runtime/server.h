@@ -54,7 +54,6 @@ void weir_server_run(struct weir_server *server);
 void weir_server_release(struct weir_server *server);
 
 /* What the server counted, as JSON: ways in, queues, stages. Any thread, at any moment. */
-void weir_counters_print(const struct weir_plan *plan, struct weir_buffer *out);
 int weir_counters_write(const struct weir_plan *plan, const char *path, struct weir_error *error);
 
 /* main() of every generated server: reads the command line, serves, returns the exit code. */

@@ -20,6 +20,7 @@
 
 #define ABSENT UINT32_MAX /* a string's size when it is nil */
 #define FIRST_BUCKETS ((size_t)16)
+#define SWEEP_US 1000000u
 #define SORTED_MOST ((size_t)256) /* events that are sorted at once */
 
 struct weir_index_entry {
@@ -195,13 +196,16 @@ static void grow(struct weir_index_shard *shard)
 static bool overdue(const struct weir_index *index, const struct weir_index_entry *entry, int64_t now_us)
 {
     float ttl = entry->has_ttl ? entry->ttl : index->default_ttl;
-    return ttl < (float)(now_us - entry->time_us) / 1e6f;
+    return (double)ttl < ((double)now_us - (double)entry->time_us) / 1e6; /* a client's time may be any number */
 }
 
-/* Makes room below the limit by dropping what is overdue in this shard. */
+/* Makes room below the limit by dropping what is overdue in this shard; once a second, or each new key would cost a walk over all. */
 static void sweep(struct weir_index *index, struct weir_index_shard *shard, int64_t now_us)
     WEIR_REQUIRES(shard->mutex)
 {
+    if ((uint64_t)now_us - (uint64_t)shard->swept_us < SWEEP_US) /* a clock that was set back counts as due */
+        return;
+    shard->swept_us = now_us;
     for (size_t bucket = 0; bucket < shard->bucket_count; bucket++)
         for (struct weir_index_entry **link = &shard->buckets[bucket]; *link;) {
             struct weir_index_entry *entry = *link;
@@ -418,15 +422,24 @@ bool weir_index_get(struct weir_index *index, struct weir_bytes host, struct wei
 
 /* --- the stage ----------------------------------------------------------------------------------------------------------- */
 
+/* Most events bring their time, and then the clock need not be read. */
+static int64_t now_if_needed_us(const struct weir_index *index, const struct weir_message *message)
+{
+    bool needed = index->limit != 0;
+    for (size_t i = 0; i < message->event_count && !needed; i++)
+        needed = !message->events[i].has_time;
+    struct timespec now = { 0, 0 };
+    if (needed)
+        clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
 enum weir_outcome weir_stage_index(struct weir_thread *thread, struct weir_item *item, struct weir_index *index, const char *name)
 {
     (void)thread;
     if (!item->message.event_count && !item->message.query.data)
         return WEIR_NEXT;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    int64_t now_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-    int rc = weir_index_put_all(index, item->message.events, item->message.event_count, now_us);
+    int rc = weir_index_put_all(index, item->message.events, item->message.event_count, now_if_needed_us(index, &item->message));
     if (rc != 0) {
         const char *text = weir_arena_printf(&item->arena, "%s: %s", name, rc == -ENOSPC ? "the index is full" : "no memory");
         item->answer_failed = true;

@@ -27,8 +27,9 @@ struct weir_index_entry;
 
 struct weir_index_shard {
     _Alignas(64) struct weir_mutex mutex; /* no two shards on one cache line */
-    struct weir_index_entry **buckets; /* [bucket_count]: chains; a power of 2. Requires: mutex, as entry_count does */
+    struct weir_index_entry **buckets; /* [bucket_count]: chains; a power of 2. Requires: mutex, as all below */
     size_t bucket_count, entry_count;
+    int64_t swept_us; /* when a full index last looked here for what is overdue */
 };
 
 struct weir_index {

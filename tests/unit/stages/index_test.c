@@ -155,6 +155,50 @@ static void a_full_index_takes_only_keys_it_has(void **state)
     assert_int_equal(weir_index_count(&index_), 10);
 }
 
+static void what_is_overdue_makes_room(void **state)
+{
+    (void)state;
+    struct weir_event found, e = event("h", "s", "ok", 1);
+    const int64_t start_us = 1700000000000000, second_us = 1000000;
+    weir_index_release(&index_);
+    weir_index_init(&index_, 0, 1);
+    e.has_ttl = true;
+    e.ttl = 10;
+    assert_int_equal(weir_index_put(&index_, &e, start_us), 0);
+    /* Other keys of the same shard; which they are is the hash's business, so many are tried. */
+    unsigned stored = 0;
+    for (int second = 1; second <= 200; second++) {
+        char name[16];
+        snprintf(name, sizeof name, "n%d", second);
+        e.service = text(name);
+        if (weir_index_put(&index_, &e, start_us + second * second_us) != 0)
+            continue;
+        assert_true(second > 10 || stored);
+        assert_int_equal(weir_index_count(&index_), 1);
+        stored++;
+    }
+    assert_true(stored > 0);
+    assert_false(get("h", "s", &found));
+}
+
+static void any_time_will_do(void **state)
+{
+    (void)state;
+    static const int64_t times[] = { INT64_MIN, INT64_MAX, 0, -1 };
+    weir_index_release(&index_);
+    weir_index_init(&index_, 0, 4);
+    for (int i = 0; i < 400; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "s%d", i);
+        struct weir_event e = event("h", name, "ok", i);
+        e.has_time = true;
+        e.time_us = times[i % 4];
+        int rc = weir_index_put(&index_, &e, times[i / 4 % 4]);
+        assert_true(rc == 0 || rc == -ENOSPC);
+        assert_true(weir_index_count(&index_) <= 4);
+    }
+}
+
 /* A message's events are sorted by shard; those of one key must stay in their order. */
 static void a_message_is_stored_as_its_events_one_by_one(void **state)
 {
@@ -233,6 +277,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(expired_deletes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(everything_of_an_event_is_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_index_takes_only_keys_it_has, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_overdue_makes_room, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(any_time_will_do, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_message_is_stored_as_its_events_one_by_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_message_too_many_is_stored_as_far_as_it_goes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_threads_write_the_same_keys, set_up, tear_down),
