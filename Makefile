@@ -200,10 +200,11 @@ fuzz-%: tests/fuzz/%_fuzz.c $(GEN_base) $(GEN_wire) | $(DEPS_STAMP)
 .PHONY: soak bench demo lint check-deps
 soak: all $(SYSTEM)
 	@WEIR_SOAK=1 tests/run-programs $(B)/tests soak $(SYSTEM)
-BENCH := $(B)/bench/straight $(B)/bench/crossing
-$(BENCH): $(B)/bench/%: $(B)/obj/tests/bench/%.o $(foreach r,$(SDK_ROOMS),$(call lib,$(r)))
+BENCH := $(B)/bench/straight $(B)/bench/crossing $(B)/bench/clients $(B)/bench/delay
+$(B)/bench/clients: BENCH_LIBS := -lriemann-client
+$(BENCH): $(B)/bench/%: $(B)/obj/tests/bench/%.o $(foreach r,client $(SDK_ROOMS),$(call lib,$(r)))
 	$(call say,LD,$@)
-	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -luv -lprotobuf-c -lm -o $@
+	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(BENCH_LIBS) -luv -lprotobuf-c -lm -o $@
 bench: all $(BENCH)
 	@tests/bench/run $(B) $(ONLY)
 demo: all

@@ -39,6 +39,16 @@ void weir_buffer_add(struct weir_buffer *buffer, const void *data, size_t size)
     buffer->data[buffer->length] = '\0';
 }
 
+char *weir_buffer_extend(struct weir_buffer *buffer, size_t size)
+{
+    if (!reserve(buffer, size))
+        return NULL;
+    char *at = buffer->data + buffer->length;
+    buffer->length += size;
+    buffer->data[buffer->length] = '\0';
+    return at;
+}
+
 void weir_buffer_puts(struct weir_buffer *buffer, const char *text)
 {
     weir_buffer_add(buffer, text, strlen(text));

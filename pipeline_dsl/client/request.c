@@ -1,0 +1,250 @@
+/*
+ * DESIGN: the size first, then one pass that writes into memory of just that size. An event's size is needed twice, once for the
+ * whole and once before its bytes, and is computed twice rather than kept: that is cheaper than a place to keep it.
+ * Tags are field number * 8 + wire type (0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes); all that are used are below
+ * 16 * 8, and so one byte.
+ */
+#include "pipeline_dsl/client/request.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "pipeline_dsl/wire/frame.h"
+#include "pipeline_dsl/wire/utf8.h"
+
+enum tag {
+    MSG_QUERY = 0x2a, MSG_EVENT = 0x32, QUERY_STRING = 0x0a,
+    EVENT_TIME = 0x08, EVENT_STATE = 0x12, EVENT_SERVICE = 0x1a, EVENT_HOST = 0x22, EVENT_DESCRIPTION = 0x2a, EVENT_TAG = 0x3a,
+    EVENT_TTL = 0x45, EVENT_ATTRIBUTE = 0x4a, EVENT_TIME_MICROS = 0x50, EVENT_SINT64 = 0x68, EVENT_DOUBLE = 0x71, EVENT_FLOAT = 0x7d,
+    ATTRIBUTE_KEY = 0x0a, ATTRIBUTE_VALUE = 0x12,
+};
+
+static size_t varint_size(uint64_t value)
+{
+    return ((size_t)(63 - __builtin_clzll(value | 1)) * 9 + 73) / 64; /* 7 bits a byte */
+}
+
+static uint8_t *put_varint(uint8_t *at, uint64_t value)
+{
+    while (value >= 0x80) {
+        *at++ = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    *at++ = (uint8_t)value;
+    return at;
+}
+
+/* --- what may go this way ------------------------------------------------------------------------------------------------- */
+
+/* Eight bytes of ASCII at a time: nearly all text is. */
+static bool valid(struct weir_bytes bytes)
+{
+    size_t at = 0;
+    for (uint64_t word; at + 8 <= bytes.size; at += 8) {
+        memcpy(&word, bytes.data + at, 8);
+        if (word & 0x8080808080808080u)
+            return weir_utf8_valid(bytes.data, bytes.size);
+    }
+    for (; at < bytes.size; at++)
+        if (bytes.data[at] & 0x80)
+            return weir_utf8_valid(bytes.data, bytes.size);
+    return true;
+}
+
+static bool event_valid(const struct weir_event *event)
+{
+    bool good = valid(event->host) && valid(event->service) && valid(event->state) && valid(event->description);
+    for (uint32_t i = 0; good && i < event->tag_count; i++)
+        good = valid(event->tags[i]);
+    for (uint32_t i = 0; good && i < event->attribute_count; i++)
+        good = event->attributes[i].key.data && valid(event->attributes[i].key) && valid(event->attributes[i].value);
+    return good;
+}
+
+static bool message_valid(const struct weir_message *message)
+{
+    bool good = !message->has_ok && !message->error.data && valid(message->query);
+    for (size_t i = 0; good && i < message->event_count; i++)
+        good = event_valid(&message->events[i]);
+    return good;
+}
+
+/* --- sizes ---------------------------------------------------------------------------------------------------------------- */
+
+static size_t bytes_size(struct weir_bytes bytes)
+{
+    return bytes.data ? 1 + varint_size(bytes.size) + bytes.size : 0;
+}
+
+/* A tag is there even when it is absent inside the list: empty then. */
+static size_t tag_size(struct weir_bytes bytes)
+{
+    size_t size = bytes.data ? bytes.size : 0;
+    return 1 + varint_size(size) + size;
+}
+
+static size_t attribute_size(const struct weir_attribute *attribute)
+{
+    return tag_size(attribute->key) + bytes_size(attribute->value);
+}
+
+/* Rounded down, before 1970 too. */
+static int64_t seconds(int64_t time_us)
+{
+    return time_us / 1000000 - (time_us % 1000000 < 0);
+}
+
+static uint64_t zigzag(int64_t value)
+{
+    return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+}
+
+/* Does a float hold the metric's very number? As in wire/message_encode. */
+static bool has_float(const struct weir_event *event, float *is)
+{
+    double value = event->metric_double;
+    switch (event->metric_kind) {
+    case WEIR_METRIC_INT:
+        *is = (float)event->metric_int;
+        return *is < 0x1p63f && (int64_t)*is == event->metric_int;
+    case WEIR_METRIC_DOUBLE:
+        if (isfinite(value) && fabs(value) > (double)__FLT_MAX__)
+            return false;
+        *is = (float)value;
+        return !isfinite(value) || (double)*is == value;
+    case WEIR_METRIC_FLOAT:
+        *is = (float)value;
+        return true;
+    case WEIR_METRIC_NIL:
+        break;
+    }
+    return false;
+}
+
+static size_t event_size(const struct weir_event *event)
+{
+    float ignored;
+    size_t size = bytes_size(event->host) + bytes_size(event->service) + bytes_size(event->state) + bytes_size(event->description);
+    if (event->has_time)
+        size += 2 + varint_size((uint64_t)seconds(event->time_us)) + varint_size((uint64_t)event->time_us);
+    for (uint32_t i = 0; i < event->tag_count; i++)
+        size += tag_size(event->tags[i]);
+    size += event->has_ttl ? 5 : 0;
+    for (uint32_t i = 0; i < event->attribute_count; i++) {
+        size_t inner = attribute_size(&event->attributes[i]);
+        size += 1 + varint_size(inner) + inner;
+    }
+    if (event->metric_kind == WEIR_METRIC_INT)
+        size += 1 + varint_size(zigzag(event->metric_int));
+    else if (event->metric_kind == WEIR_METRIC_DOUBLE)
+        size += 9;
+    return size + (has_float(event, &ignored) ? 5 : 0);
+}
+
+/* --- bytes ---------------------------------------------------------------------------------------------------------------- */
+
+static uint8_t *put_block(uint8_t *at, enum tag tag, const void *data, size_t size)
+{
+    *at++ = (uint8_t)tag;
+    at = put_varint(at, size);
+    if (size)
+        memcpy(at, data, size);
+    return at + size;
+}
+
+static uint8_t *put_bytes(uint8_t *at, enum tag tag, struct weir_bytes bytes)
+{
+    return bytes.data ? put_block(at, tag, bytes.data, bytes.size) : at;
+}
+
+static uint8_t *put_number(uint8_t *at, enum tag tag, uint64_t value)
+{
+    *at++ = (uint8_t)tag;
+    return put_varint(at, value);
+}
+
+/* Little-endian, `size` of the value's bytes. */
+static uint8_t *put_fixed(uint8_t *at, enum tag tag, uint64_t bits, unsigned size)
+{
+    *at++ = (uint8_t)tag;
+    for (unsigned i = 0; i < size; i++)
+        *at++ = (uint8_t)(bits >> 8 * i);
+    return at;
+}
+
+static uint8_t *put_float(uint8_t *at, enum tag tag, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return put_fixed(at, tag, bits, sizeof bits);
+}
+
+static uint8_t *put_metric(uint8_t *at, const struct weir_event *event)
+{
+    float value;
+    if (event->metric_kind == WEIR_METRIC_INT)
+        at = put_number(at, EVENT_SINT64, zigzag(event->metric_int));
+    if (event->metric_kind == WEIR_METRIC_DOUBLE) {
+        uint64_t bits;
+        memcpy(&bits, &event->metric_double, sizeof bits);
+        at = put_fixed(at, EVENT_DOUBLE, bits, sizeof bits);
+    }
+    return has_float(event, &value) ? put_float(at, EVENT_FLOAT, value) : at;
+}
+
+static uint8_t *put_event(uint8_t *at, const struct weir_event *event)
+{
+    *at++ = MSG_EVENT;
+    at = put_varint(at, event_size(event));
+    if (event->has_time)
+        at = put_number(at, EVENT_TIME, (uint64_t)seconds(event->time_us));
+    at = put_bytes(at, EVENT_STATE, event->state);
+    at = put_bytes(at, EVENT_SERVICE, event->service);
+    at = put_bytes(at, EVENT_HOST, event->host);
+    at = put_bytes(at, EVENT_DESCRIPTION, event->description);
+    for (uint32_t i = 0; i < event->tag_count; i++)
+        at = put_block(at, EVENT_TAG, event->tags[i].data, event->tags[i].data ? event->tags[i].size : 0);
+    if (event->has_ttl)
+        at = put_float(at, EVENT_TTL, event->ttl);
+    for (uint32_t i = 0; i < event->attribute_count; i++) {
+        *at++ = EVENT_ATTRIBUTE;
+        at = put_varint(at, attribute_size(&event->attributes[i]));
+        at = put_block(at, ATTRIBUTE_KEY, event->attributes[i].key.data, event->attributes[i].key.size);
+        at = put_bytes(at, ATTRIBUTE_VALUE, event->attributes[i].value);
+    }
+    if (event->has_time)
+        at = put_number(at, EVENT_TIME_MICROS, (uint64_t)event->time_us);
+    return put_metric(at, event);
+}
+
+int weir_request_encode(const struct weir_message *message, bool framed, struct weir_buffer *out, struct weir_error *error)
+{
+    if (!message_valid(message))
+        return framed ? weir_message_encode_framed(message, out, error) : weir_message_encode(message, out, error);
+    size_t size = 0, inner = bytes_size(message->query);
+    if (message->query.data)
+        size += 1 + varint_size(inner) + inner;
+    for (size_t i = 0; i < message->event_count; i++) {
+        size_t event = event_size(&message->events[i]);
+        size += 1 + varint_size(event) + event;
+    }
+    if (framed && size > UINT32_MAX)
+        return weir_error_set(error, WEIR_EXIT_USAGE, EMSGSIZE, "a message of %zu bytes doesn't fit a frame of 4 GiB", size);
+    uint8_t *start = (uint8_t *)weir_buffer_extend(out, size + (framed ? WEIR_FRAME_HEADER : 0)), *at = start;
+    if (!start)
+        return weir_error_set(error, WEIR_EXIT_FOUND, ENOMEM, "out of memory while encoding a message of %zu events", message->event_count);
+    if (framed) {
+        weir_frame_header(at, (uint32_t)size);
+        at += WEIR_FRAME_HEADER;
+    }
+    if (message->query.data) {
+        *at++ = MSG_QUERY;
+        at = put_varint(at, inner);
+        at = put_bytes(at, QUERY_STRING, message->query);
+    }
+    for (size_t i = 0; i < message->event_count; i++)
+        at = put_event(at, &message->events[i]);
+    if ((size_t)(at - start) != size + (framed ? WEIR_FRAME_HEADER : 0))
+        weir_bug("%zu bytes encoded where %zu were foreseen", (size_t)(at - start), size);
+    return 0;
+}
