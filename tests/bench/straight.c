@@ -44,8 +44,7 @@ static void handle(const uint8_t *payload, size_t size)
     struct weir_message message;
     struct weir_error error = WEIR_ERROR_INIT;
     if (weir_message_decode(&message, &arena, payload, size, &error) == 0)
-        for (size_t i = 0; i < message.event_count; i++)
-            weir_index_put(&the_index, &message.events[i], now_us());
+        weir_index_put_all(&the_index, message.events, message.event_count, now_us());
     weir_arena_reset(&arena);
 }
 
