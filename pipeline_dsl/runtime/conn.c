@@ -136,9 +136,12 @@ static size_t cut(struct weir_conn *conn, const uint8_t *data, size_t size)
         used += taken;
         conn->way->run(thread, item);
     }
-    if (thread->defers)
-        weir_intake_wake(conn->loop->queues[conn->way->handoff_queue].intake, thread);
     thread->defers = false;
+    if (thread->owed_wakes) {
+        const struct weir_queue *queue = &conn->loop->queues[conn->way->handoff_queue];
+        weir_thread_at(thread, WEIR_TAG(queue->plan->stage, WEIR_PART_PUSH)); /* whose cost it is */
+        weir_intake_wake(queue->intake, thread);
+    }
     return conn->ended ? size : used;
 }
 

@@ -242,10 +242,8 @@ enum weir_push weir_queue_push(struct weir_queue *queue, struct weir_thread *thr
         wake = outcome == WEIR_PUSH_ADMITTED && claim_sleeper(queue->intake);
     }
     weir_mutex_unlock(&queue->intake->mutex);
-    if (wake)
-        thread->owed_wakes++;
-    thread->owed_items += outcome == WEIR_PUSH_ADMITTED;
-    if (!thread->defers || thread->owed_items >= WAKE_WITH_ITEMS)
+    thread->owed_wakes += wake;
+    if (thread->owed_wakes && (!thread->defers || ++thread->owed_items == WAKE_WITH_ITEMS))
         weir_intake_wake(queue->intake, thread);
     return outcome;
 }

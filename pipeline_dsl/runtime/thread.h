@@ -38,7 +38,7 @@ struct weir_thread {
     uint64_t random;
     struct weir_loop *loop;     /* null: a worker */
     bool defers;                      /* pushes to one queue follow each other closely: their wakeups may wait a little */
-    uint32_t owed_wakes, owed_items;  /* wakeups not sent yet, and items admitted meanwhile */
+    uint32_t owed_wakes, owed_items;  /* wakeups not sent yet, and pushes since the first of them */
     struct weir_queue *queues;  /* [queue_count]: all of the server's */
     struct weir_arena spares[WEIR_SPARE_ARENAS];
     uint32_t spare_count;
