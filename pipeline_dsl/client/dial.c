@@ -28,8 +28,8 @@ static int split(const char *address, char host[HOST_MOST + 1], const char **por
         if (end < start || *end != ']')
             return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "'%s' has no ']' before its port; write [::1]:5555", address);
     } else if (memchr(address, ':', (size_t)(colon - address))) {
-        return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "'%s' is ambiguous; put an IPv6 address in brackets, like [::1]:5555",
-                              address);
+        return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL,
+                              "'%s' is ambiguous; put an IPv6 address in brackets, like [::1]:5555", address);
     }
     if (end == start || (size_t)(end - start) > HOST_MOST)
         return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "'%s' has no host; write HOST:PORT, like 127.0.0.1:5555", address);
@@ -116,8 +116,10 @@ int weir_dial_with(const char *address, const struct weir_dial_options *options,
     if (fd >= 0)
         return fd;
     if (fd == -ECONNREFUSED)
-        return weir_error_set(error, WEIR_EXIT_FOUND, -fd, "can't connect to %s: nothing listens there (connection refused)", address);
+        return weir_error_set(error, WEIR_EXIT_FOUND, -fd, "can't connect to %s: nothing listens there (connection refused)",
+                              address);
     if (fd == -EMFILE)
-        return weir_error_set(error, WEIR_EXIT_FOUND, -fd, "can't connect to %s: no more files may be open; raise `ulimit -n`", address);
+        return weir_error_set(error, WEIR_EXIT_FOUND, -fd, "can't connect to %s: no more files may be open; raise `ulimit -n`",
+                              address);
     return weir_error_set(error, WEIR_EXIT_FOUND, -fd, "can't connect to %s: %s", address, strerror(-fd));
 }

@@ -5,8 +5,8 @@
  * wakes less often, which matters when it shares its CPUs with the server. No answer can be missed for it, since at least
  * three quarters of the window are still under way.
  *
- * Answers come in order, so what waits for them is a ring: each message takes as many rides from it as its tag says. In mode batch
- * a message has one ride for each of its events, whose latencies differ by what each waited for the others.
+ * Answers come in order, so what waits for them is a ring: each message takes as many rides from it as its tag says. In mode
+ * batch a message has one ride for each of its events, whose latencies differ by what each waited for the others.
  */
 #include "pipeline_dsl/client/driver.h"
 
@@ -221,7 +221,8 @@ static void push_batch(struct weir_driver_connection *connection)
     weir_buffer_add(frame, blank, sizeof blank);
     for (size_t i = 0; i < connection->gathered; i++) {
         size_t at = connection->next;
-        weir_buffer_add(frame, workload->each.data + workload->each_starts[at], workload->each_starts[at + 1] - workload->each_starts[at]);
+        weir_buffer_add(frame, workload->each.data + workload->each_starts[at],
+                        workload->each_starts[at + 1] - workload->each_starts[at]);
         connection->next = at + 1 == workload->each_count ? 0 : at + 1;
     }
     if (frame->failed)

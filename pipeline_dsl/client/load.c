@@ -234,7 +234,8 @@ static void set_clock(struct run *run, struct weir_driver *driver, uint64_t star
     driver->stop_at = options->duration_ns ? driver->measure_from + options->duration_ns : WEIR_DRIVER_NEVER;
     for (size_t i = 0; i < driver->count; i++)
         driver->connections[i].starts_at =
-            start + (uint64_t)((double)options->ramp_ns * (double)(i * run->driver_count + number) / (double)run->connection_count);
+            start +
+            (uint64_t)((double)options->ramp_ns * (double)(i * run->driver_count + number) / (double)run->connection_count);
     if (driver->due_gap_ns)
         driver->start += (uint64_t)((double)number * driver->due_gap_ns / (double)run->driver_count);
 }
@@ -341,7 +342,8 @@ static void sum_up(struct run *run, struct weir_load_report *report)
     sum_clients(run, report);
     report->duration_ns = last - from;
     /* Of messages: in mode batch, where the sum is over events, one in so many. */
-    double each = options->mode == WEIR_LOAD_BATCH && report->measured ? (double)report->measured_events / (double)report->measured : 1;
+    double each =
+        options->mode == WEIR_LOAD_BATCH && report->measured ? (double)report->measured_events / (double)report->measured : 1;
     report->in_flight = report->duration_ns ? latency_sum / each / (double)report->duration_ns : 0;
     if (stopped)
         report->end = WEIR_LOAD_STOPPED;

@@ -1,14 +1,14 @@
 /*
  * DESIGN: three marks on one connection, as in client.c: answered <= handed <= pushed, each written by one side only.
  *
- * The writer pops what is queued, copies small frames side by side into one buffer and writes that by one call; a large frame goes
- * out from where it lies. It marks a request as handed before it writes it, since its reply may come before the write returns.
- * When the window is full it sleeps until a quarter is free, so that it wakes for many requests instead of one; no reply can be
- * missed for it, as three quarters are still owed.
+ * The writer pops what is queued, copies small frames side by side into one buffer and writes that by one call; a large frame
+ * goes out from where it lies. It marks a request as handed before it writes it, since its reply may come before the write
+ * returns. When the window is full it sleeps until a quarter is free, so that it wakes for many requests instead of one; no reply
+ * can be missed for it, as three quarters are still owed.
  *
  * Only the writer begins and ends connections. The reader's last act is to shut the socket down, which gets the writer out of a
- * write that blocks; the writer's, after a write that failed, is the same, and the reader then still reads what had come. With the
- * reader gone the writer fails what is left, in order, for the reason that came first, and closes the socket.
+ * write that blocks; the writer's, after a write that failed, is the same, and the reader then still reads what had come. With
+ * the reader gone the writer fails what is left, in order, for the reason that came first, and closes the socket.
  *
  * A promise that was pushed while the connection went down is found by the writer's look into the queue, which it goes on with
  * while it waits to connect again.
@@ -149,8 +149,8 @@ static bool batch_due(struct weir_pipelined *pipelined)
     return due != WEIR_WAKE_NEVER && (atomic_load(&pipelined->closing) || due <= weir_clock_ns());
 }
 
-/* What goes out next: what is queued, then the batch if its time has come (or `any`). A batch that fills meanwhile is pushed under
- * the same lock, so that no batch overtakes another. */
+/* What goes out next: what is queued, then the batch if its time has come (or `any`). A batch that fills meanwhile is pushed
+ * under the same lock, so that no batch overtakes another. */
 static struct weir_promise *next_request(struct weir_pipelined *pipelined, bool any)
 {
     struct weir_promise *promise = pop(pipelined);

@@ -13,10 +13,23 @@
 #include "pipeline_dsl/wire/utf8.h"
 
 enum tag {
-    MSG_QUERY = 0x2a, MSG_EVENT = 0x32, QUERY_STRING = 0x0a,
-    EVENT_TIME = 0x08, EVENT_STATE = 0x12, EVENT_SERVICE = 0x1a, EVENT_HOST = 0x22, EVENT_DESCRIPTION = 0x2a, EVENT_TAG = 0x3a,
-    EVENT_TTL = 0x45, EVENT_ATTRIBUTE = 0x4a, EVENT_TIME_MICROS = 0x50, EVENT_SINT64 = 0x68, EVENT_DOUBLE = 0x71, EVENT_FLOAT = 0x7d,
-    ATTRIBUTE_KEY = 0x0a, ATTRIBUTE_VALUE = 0x12,
+    MSG_QUERY = 0x2a,
+    MSG_EVENT = 0x32,
+    QUERY_STRING = 0x0a,
+    EVENT_TIME = 0x08,
+    EVENT_STATE = 0x12,
+    EVENT_SERVICE = 0x1a,
+    EVENT_HOST = 0x22,
+    EVENT_DESCRIPTION = 0x2a,
+    EVENT_TAG = 0x3a,
+    EVENT_TTL = 0x45,
+    EVENT_ATTRIBUTE = 0x4a,
+    EVENT_TIME_MICROS = 0x50,
+    EVENT_SINT64 = 0x68,
+    EVENT_DOUBLE = 0x71,
+    EVENT_FLOAT = 0x7d,
+    ATTRIBUTE_KEY = 0x0a,
+    ATTRIBUTE_VALUE = 0x12,
 };
 
 static size_t varint_size(uint64_t value)
@@ -124,7 +137,8 @@ static bool has_float(const struct weir_event *event, float *is)
 static size_t event_size(const struct weir_event *event)
 {
     float ignored;
-    size_t size = bytes_size(event->host) + bytes_size(event->service) + bytes_size(event->state) + bytes_size(event->description);
+    size_t size =
+        bytes_size(event->host) + bytes_size(event->service) + bytes_size(event->state) + bytes_size(event->description);
     if (event->has_time)
         size += 2 + varint_size((uint64_t)seconds(event->time_us)) + varint_size((uint64_t)event->time_us);
     for (uint32_t i = 0; i < event->tag_count; i++)
@@ -232,7 +246,8 @@ int weir_request_encode(const struct weir_message *message, bool framed, struct 
         return weir_error_set(error, WEIR_EXIT_USAGE, EMSGSIZE, "a message of %zu bytes doesn't fit a frame of 4 GiB", size);
     uint8_t *start = (uint8_t *)weir_buffer_extend(out, size + (framed ? WEIR_FRAME_HEADER : 0)), *at = start;
     if (!start)
-        return weir_error_set(error, WEIR_EXIT_FOUND, ENOMEM, "out of memory while encoding a message of %zu events", message->event_count);
+        return weir_error_set(error, WEIR_EXIT_FOUND, ENOMEM, "out of memory while encoding a message of %zu events",
+                              message->event_count);
     if (framed) {
         weir_frame_header(at, (uint32_t)size);
         at += WEIR_FRAME_HEADER;

@@ -1,6 +1,6 @@
 /*
- * request: encodes what a client sends. The bytes are those of wire/message_encode, which is made for clarity: this one is made for
- * clients, which encode every event that they send, and does without a tree and without a call for each field.
+ * request: encodes what a client sends. The bytes are those of wire/message_encode, which is made for clarity: this one is made
+ * for clients, which encode every event that they send, and does without a tree and without a call for each field.
  *
  * Units: bytes.
  * Owns: nothing.

@@ -1,6 +1,6 @@
 /*
- * DESIGN: this file takes requests: it finds each a promise, encodes it there, on the caller's thread, and hands it to the kind of
- * client that was opened. Everything about connections lies in pipelined.c and sync.c.
+ * DESIGN: this file takes requests: it finds each a promise, encodes it there, on the caller's thread, and hands it to the kind
+ * of client that was opened. Everything about connections lies in pipelined.c and sync.c.
  */
 #include "pipeline_dsl/client/riemann.h"
 
@@ -63,8 +63,9 @@ static int make_pool(struct weir_riemann *client, struct weir_error *error)
     size_t each = options->kind == WEIR_RIEMANN_BATCHING ? options->batch_events : 1;
     if (options->queue > PROMISES_MOST || options->in_flight > PROMISES_MOST ||
         each > PROMISES_MOST / (options->queue + options->in_flight))
-        return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "a queue of %zu and %zu in flight, of %zu each, are too many promises",
-                              options->queue, options->in_flight, each);
+        return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL,
+                              "a queue of %zu and %zu in flight, of %zu each, are too many promises", options->queue,
+                              options->in_flight, each);
     int rc = weir_promise_pool_make(&client->pool, (options->queue + options->in_flight) * each, options->replies_max_bytes);
     return rc ? weir_error_set(error, WEIR_EXIT_FOUND, ENOMEM, "out of memory for a client of %s", client->address) : 0;
 }
@@ -170,7 +171,8 @@ static int refuse_overloaded(struct weir_riemann *client, struct weir_error *err
 {
     atomic_fetch_add_explicit(&client->refused_overloaded, 1, memory_order_relaxed);
     return weir_error_set(error, WEIR_EXIT_FOUND, EAGAIN,
-                          "overloaded: the queue to %s is full, or too many promises are held; nothing was sent", client->address);
+                          "overloaded: the queue to %s is full, or too many promises are held; nothing was sent",
+                          client->address);
 }
 
 static int check_up(struct weir_riemann *client, struct weir_error *error)
@@ -178,7 +180,8 @@ static int check_up(struct weir_riemann *client, struct weir_error *error)
     if (!threaded(client))
         return 0;
     if (atomic_load_explicit(&client->pipelined.closing, memory_order_relaxed))
-        return weir_error_set(error, WEIR_EXIT_FOUND, ESHUTDOWN, "the client of %s is closing; nothing was sent", client->address);
+        return weir_error_set(error, WEIR_EXIT_FOUND, ESHUTDOWN, "the client of %s is closing; nothing was sent",
+                              client->address);
     return atomic_load_explicit(&client->pipelined.up, memory_order_relaxed) ? 0 : refuse_down(client, error);
 }
 
@@ -266,8 +269,8 @@ static int send_datagram(struct weir_riemann *client, struct weir_promise *promi
 {
     size_t size = promise->frame.length - WEIR_FRAME_HEADER;
     if (size > client->options.datagram_max_bytes)
-        return weir_error_set(error, WEIR_EXIT_USAGE, EMSGSIZE, "a message of %zu bytes is more than a datagram of %zu holds", size,
-                              client->options.datagram_max_bytes);
+        return weir_error_set(error, WEIR_EXIT_USAGE, EMSGSIZE, "a message of %zu bytes is more than a datagram of %zu holds",
+                              size, client->options.datagram_max_bytes);
     ssize_t sent;
     do
         sent = send(client->datagram_fd, promise->frame.data + WEIR_FRAME_HEADER, size, MSG_NOSIGNAL);
@@ -280,7 +283,8 @@ static int send_datagram(struct weir_riemann *client, struct weir_promise *promi
 }
 
 /* Hands a filled promise to the kind of client that this is. On failure the promise goes back. */
-static int dispatch(struct weir_riemann *client, struct weir_promise *promise, bool event, uint64_t timeout_ns, struct weir_error *error)
+static int dispatch(struct weir_riemann *client, struct weir_promise *promise, bool event, uint64_t timeout_ns,
+                    struct weir_error *error)
 {
     int rc;
     promise->size = promise->frame.length;
@@ -390,8 +394,8 @@ static int say_outcome(const struct weir_riemann *client, const struct weir_outc
     if (!weir_client_result_failed(outcome->result))
         return 0;
     if (outcome->result == WEIR_CLIENT_REFUSED && outcome->reply && outcome->reply->error.data)
-        return weir_error_set(error, WEIR_EXIT_FOUND, EREMOTEIO, "%s refused: %.*s", client->address, (int)outcome->reply->error.size,
-                              (const char *)outcome->reply->error.data);
+        return weir_error_set(error, WEIR_EXIT_FOUND, EREMOTEIO, "%s refused: %.*s", client->address,
+                              (int)outcome->reply->error.size, (const char *)outcome->reply->error.data);
     return weir_error_set(error, WEIR_EXIT_FOUND, codes[outcome->result], "%s: %s", client->address,
                           weir_client_result_name(outcome->result));
 }

@@ -42,7 +42,8 @@ static bool solve(double matrix[TERMS][TERMS + 1], unsigned set, double result[T
     return true;
 }
 
-/* Least squares of the relative errors of n / x over the terms in `set`; the sum of squares, or infinity where one is negative. */
+/* Least squares of the relative errors of n / x over the terms in `set`; the sum of squares, or infinity where one is negative.
+ */
 static double fit(const struct weir_scaling_point *points, size_t count, unsigned set, double result[TERMS])
 {
     double matrix[TERMS][TERMS + 1], squares = 0, scale[TERMS] = { 1, 1, 1 };
@@ -118,7 +119,8 @@ static enum weir_scaling_shape judge(const struct weir_scaling *scaling, const s
 
 int weir_scaling_fit(struct weir_scaling *scaling, const struct weir_scaling_point *points, size_t count)
 {
-    /* Sets of terms: all, without crosstalk, without serial work, the line alone; and the same of a system saturated from the start. */
+    /* Sets of terms: all, without crosstalk, without serial work, the line alone; and the same of a system saturated from the
+     * start. */
     static const unsigned sets[] = { 7, 3, 5, 1, 6, 2, 4 };
     double best[TERMS] = { 0 }, least = INFINITY;
     size_t first = 0, last = 0, different = count ? 1 : 0;

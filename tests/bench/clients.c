@@ -1,6 +1,6 @@
 /*
- * clients KIND THREADS EVENTS SECONDS HOST:PORT: what one kind of client library does on one connection: events/s, the time from a
- * request's send to its answer (p50, p99), and CPU time of this process for each event.
+ * clients KIND THREADS EVENTS SECONDS HOST:PORT: what one kind of client library does on one connection: events/s, the time from
+ * a request's send to its answer (p50, p99), and CPU time of this process for each event.
  *
  *   sync         ours, a mutex around one round trip
  *   call         ours, pipelined underneath, every thread waits for its own answer
@@ -56,10 +56,20 @@ static void ours_fill(struct caller *caller)
     static const struct weir_bytes tags[] = { BYTES("fleet"), BYTES("linux") };
     static const struct weir_attribute attribute = { BYTES("zone"), BYTES("eu-1a") };
     for (unsigned i = 0; i < caller->bench->events; i++)
-        caller->events[i] = (struct weir_event){ .host = BYTES("web-042.example.com"), .service = BYTES("cpu-07/cpu-user"), .state = BYTES("ok"),
-                                                 .description = BYTES("37% of one CPU"), .tags = tags, .tag_count = 2, .attributes = &attribute,
-                                                 .attribute_count = 1, .has_time = true, .time_us = 1700000000000000, .has_ttl = true, .ttl = 300,
-                                                 .metric_kind = WEIR_METRIC_FLOAT, .metric_double = 0.25 };
+        caller->events[i] = (struct weir_event){ .host = BYTES("web-042.example.com"),
+                                                 .service = BYTES("cpu-07/cpu-user"),
+                                                 .state = BYTES("ok"),
+                                                 .description = BYTES("37% of one CPU"),
+                                                 .tags = tags,
+                                                 .tag_count = 2,
+                                                 .attributes = &attribute,
+                                                 .attribute_count = 1,
+                                                 .has_time = true,
+                                                 .time_us = 1700000000000000,
+                                                 .has_ttl = true,
+                                                 .ttl = 300,
+                                                 .metric_kind = WEIR_METRIC_FLOAT,
+                                                 .metric_double = 0.25 };
 }
 
 static void theirs_fill(struct caller *caller)
@@ -67,10 +77,11 @@ static void theirs_fill(struct caller *caller)
     riemann_event_t **events = calloc(caller->bench->events, sizeof *events);
     caller->message = riemann_message_new();
     for (unsigned i = 0; i < caller->bench->events; i++) {
-        events[i] = riemann_event_create(RIEMANN_EVENT_FIELD_HOST, "web-042.example.com", RIEMANN_EVENT_FIELD_SERVICE, "cpu-07/cpu-user",
-                                         RIEMANN_EVENT_FIELD_STATE, "ok", RIEMANN_EVENT_FIELD_DESCRIPTION, "37% of one CPU",
-                                         RIEMANN_EVENT_FIELD_TIME, (int64_t)1700000000, RIEMANN_EVENT_FIELD_TIME_MICROS, (int64_t)1700000000000000,
-                                         RIEMANN_EVENT_FIELD_TTL, 300.0, RIEMANN_EVENT_FIELD_METRIC_F, 0.25, RIEMANN_EVENT_FIELD_NONE);
+        events[i] = riemann_event_create(RIEMANN_EVENT_FIELD_HOST, "web-042.example.com", RIEMANN_EVENT_FIELD_SERVICE,
+                                         "cpu-07/cpu-user", RIEMANN_EVENT_FIELD_STATE, "ok", RIEMANN_EVENT_FIELD_DESCRIPTION,
+                                         "37% of one CPU", RIEMANN_EVENT_FIELD_TIME, (int64_t)1700000000,
+                                         RIEMANN_EVENT_FIELD_TIME_MICROS, (int64_t)1700000000000000, RIEMANN_EVENT_FIELD_TTL,
+                                         300.0, RIEMANN_EVENT_FIELD_METRIC_F, 0.25, RIEMANN_EVENT_FIELD_NONE);
         riemann_event_tag_add(events[i], "fleet");
         riemann_event_tag_add(events[i], "linux");
         riemann_event_string_attribute_add(events[i], "zone", "eu-1a");
@@ -191,7 +202,8 @@ static uint64_t cpu_ns(void)
 {
     struct rusage use;
     getrusage(RUSAGE_SELF, &use);
-    return (uint64_t)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000000000u + (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1000u;
+    return (uint64_t)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000000000u +
+           (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1000u;
 }
 
 static int open_client(struct bench *bench, char *address)
@@ -248,7 +260,8 @@ int main(int argc, char **argv)
     }
     double seconds = (double)(weir_clock_ns() - began) / 1e9, cpu = (double)(cpu_ns() - cpu_began);
     printf("%.0f %llu %llu %.1f %llu\n", events / seconds, (unsigned long long)weir_histogram_quantile(&latency, .5),
-           (unsigned long long)weir_histogram_quantile(&latency, .99), events > 0 ? cpu / events : 0, (unsigned long long)atomic_load(&bench.failed));
+           (unsigned long long)weir_histogram_quantile(&latency, .99), events > 0 ? cpu / events : 0,
+           (unsigned long long)atomic_load(&bench.failed));
     weir_riemann_close(bench.ours, 1000000000);
     return 0;
 }

@@ -96,7 +96,8 @@ static struct range range_of(const struct chart *chart, bool vertical)
 
 static double place(const struct range *range, double value)
 {
-    return range->logarithmic ? log(value / range->low) / log(range->high / range->low) : (value - range->low) / (range->high - range->low);
+    return range->logarithmic ? log(value / range->low) / log(range->high / range->low)
+                              : (value - range->low) / (range->high - range->low);
 }
 
 static void number(struct weir_buffer *out, const struct chart_axis *axis, double value)
@@ -107,22 +108,28 @@ static void number(struct weir_buffer *out, const struct chart_axis *axis, doubl
     size_t i = 0;
     while (i < 3 && fabs(value) < units[i].size * 0.9999999)
         i++;
-    weir_buffer_printf(out, "%.4g%s", value == 0 ? 0 : value / units[i].size, axis->duration ? value == 0 ? "" : units[i].time : units[i].plain);
+    weir_buffer_printf(out, "%.4g%s", value == 0 ? 0 : value / units[i].size,
+                       axis->duration ? value == 0 ? "" : units[i].time : units[i].plain);
 }
 
 /* One grid line with its number. */
 static void tick(struct weir_buffer *out, const struct chart *chart, const struct range *range, bool vertical, double value)
 {
-    double w = chart->width - MARGIN_LEFT - MARGIN_RIGHT, h = chart->height - MARGIN_TOP - MARGIN_BOTTOM, at = place(range, value);
+    double w = chart->width - MARGIN_LEFT - MARGIN_RIGHT, h = chart->height - MARGIN_TOP - MARGIN_BOTTOM,
+           at = place(range, value);
     if (at < -1e-6 || at > 1 + 1e-6)
         return;
     double x = MARGIN_LEFT + at * w, y = MARGIN_TOP + (1 - at) * h;
     if (vertical)
-        weir_buffer_printf(out, "<line x1='%d' y1='%.1f' x2='%.1f' y2='%.1f' class='grid'/><text x='%d' y='%.1f' class='tick' text-anchor='end'>",
-                           MARGIN_LEFT, y, MARGIN_LEFT + w, y, MARGIN_LEFT - 7, y + 4);
+        weir_buffer_printf(
+            out,
+            "<line x1='%d' y1='%.1f' x2='%.1f' y2='%.1f' class='grid'/><text x='%d' y='%.1f' class='tick' text-anchor='end'>",
+            MARGIN_LEFT, y, MARGIN_LEFT + w, y, MARGIN_LEFT - 7, y + 4);
     else
-        weir_buffer_printf(out, "<line x1='%.1f' y1='%d' x2='%.1f' y2='%.1f' class='grid'/><text x='%.1f' y='%.1f' class='tick' text-anchor='middle'>", x,
-                           MARGIN_TOP, x, MARGIN_TOP + h, x, MARGIN_TOP + h + 16);
+        weir_buffer_printf(out,
+                           "<line x1='%.1f' y1='%d' x2='%.1f' y2='%.1f' class='grid'/><text x='%.1f' y='%.1f' class='tick' "
+                           "text-anchor='middle'>",
+                           x, MARGIN_TOP, x, MARGIN_TOP + h, x, MARGIN_TOP + h + 16);
     number(out, vertical ? &chart->y : &chart->x, value);
     weir_buffer_puts(out, "</text>\n");
 }
@@ -159,7 +166,8 @@ static void mark(struct weir_buffer *out, size_t shape, double x, double y, cons
     }
 }
 
-static void draw_series(struct weir_buffer *out, const struct chart *chart, size_t number_of, const struct range *rx, const struct range *ry)
+static void draw_series(struct weir_buffer *out, const struct chart *chart, size_t number_of, const struct range *rx,
+                        const struct range *ry)
 {
     const struct chart_series *series = &chart->series[number_of];
     double w = chart->width - MARGIN_LEFT - MARGIN_RIGHT, h = chart->height - MARGIN_TOP - MARGIN_BOTTOM;
@@ -170,11 +178,12 @@ static void draw_series(struct weir_buffer *out, const struct chart *chart, size
         const struct chart_point *point = &series->points[i];
         bool good = shown(rx, point->x) && shown(ry, point->y) && place(ry, point->y) <= 1.0001;
         if (good)
-            weir_buffer_printf(out, "%c%.1f %.1f", drawing ? 'L' : 'M', MARGIN_LEFT + place(rx, point->x) * w, MARGIN_TOP + (1 - place(ry, point->y)) * h);
+            weir_buffer_printf(out, "%c%.1f %.1f", drawing ? 'L' : 'M', MARGIN_LEFT + place(rx, point->x) * w,
+                               MARGIN_TOP + (1 - place(ry, point->y)) * h);
         drawing = good;
     }
-    weir_buffer_printf(out, "' fill='none' stroke='%s' stroke-width='%s' stroke-dasharray='%s'/>\n", colour, series->thin ? "1.2" : "2",
-                       series->thin ? guides[number_of] : dashes[number_of]);
+    weir_buffer_printf(out, "' fill='none' stroke='%s' stroke-width='%s' stroke-dasharray='%s'/>\n", colour,
+                       series->thin ? "1.2" : "2", series->thin ? guides[number_of] : dashes[number_of]);
     for (size_t i = 0; i < series->count && series->count <= POINTS_SHOWN && !series->thin; i++) {
         const struct chart_point *point = &series->points[i];
         if (shown(rx, point->x) && shown(ry, point->y))
@@ -188,7 +197,8 @@ static void legend(struct weir_buffer *out, const struct chart *chart)
     for (size_t i = 0; i < chart->count && i < CHART_SERIES_MOST; i++) {
         const struct chart_series *series = &chart->series[i];
         const char *colour = series->thin ? "#777" : colours[i];
-        weir_buffer_printf(out, "<path d='M%.1f 36h24' stroke='%s' stroke-width='2' stroke-dasharray='%s'/>", x, colour, series->thin ? guides[i] : dashes[i]);
+        weir_buffer_printf(out, "<path d='M%.1f 36h24' stroke='%s' stroke-width='2' stroke-dasharray='%s'/>", x, colour,
+                           series->thin ? guides[i] : dashes[i]);
         if (!series->thin)
             mark(out, i, x + 12, 36, colour);
         weir_buffer_printf(out, "<text x='%.1f' y='40' class='tick'>", x + 29);
@@ -202,20 +212,24 @@ void chart_draw(struct weir_buffer *out, const struct chart *chart)
 {
     struct range rx = range_of(chart, false), ry = range_of(chart, true);
     double w = chart->width - MARGIN_LEFT - MARGIN_RIGHT, h = chart->height - MARGIN_TOP - MARGIN_BOTTOM;
-    weir_buffer_printf(out, "<g transform='translate(%.0f %.0f)'>\n<text x='%d' y='18' class='title'>", chart->left, chart->top, MARGIN_LEFT);
+    weir_buffer_printf(out, "<g transform='translate(%.0f %.0f)'>\n<text x='%d' y='18' class='title'>", chart->left, chart->top,
+                       MARGIN_LEFT);
     chart_text(out, chart->title);
     weir_buffer_puts(out, "</text>\n");
     axis(out, chart, &rx, false);
     axis(out, chart, &ry, true);
-    weir_buffer_printf(out, "<path d='M%d %dV%.1fH%.1f' class='axis'/>\n", MARGIN_LEFT, MARGIN_TOP, MARGIN_TOP + h, MARGIN_LEFT + w);
-    weir_buffer_printf(out, "<text x='%.1f' y='%.1f' class='label' text-anchor='middle'>", MARGIN_LEFT + w / 2, MARGIN_TOP + h + 36);
+    weir_buffer_printf(out, "<path d='M%d %dV%.1fH%.1f' class='axis'/>\n", MARGIN_LEFT, MARGIN_TOP, MARGIN_TOP + h,
+                       MARGIN_LEFT + w);
+    weir_buffer_printf(out, "<text x='%.1f' y='%.1f' class='label' text-anchor='middle'>", MARGIN_LEFT + w / 2,
+                       MARGIN_TOP + h + 36);
     chart_text(out, chart->x.label);
-    weir_buffer_printf(out, "</text>\n<text transform='translate(16 %.1f) rotate(-90)' class='label' text-anchor='middle'>", MARGIN_TOP + h / 2);
+    weir_buffer_printf(out, "</text>\n<text transform='translate(16 %.1f) rotate(-90)' class='label' text-anchor='middle'>",
+                       MARGIN_TOP + h / 2);
     chart_text(out, chart->y.label);
     weir_buffer_puts(out, "</text>\n");
     if (rx.empty || ry.empty)
-        weir_buffer_printf(out, "<text x='%.1f' y='%.1f' class='label' text-anchor='middle'>nothing was answered</text>\n", MARGIN_LEFT + w / 2,
-                           MARGIN_TOP + h / 2);
+        weir_buffer_printf(out, "<text x='%.1f' y='%.1f' class='label' text-anchor='middle'>nothing was answered</text>\n",
+                           MARGIN_LEFT + w / 2, MARGIN_TOP + h / 2);
     for (size_t i = chart->count < CHART_SERIES_MOST ? chart->count : CHART_SERIES_MOST; i-- > 0;)
         draw_series(out, chart, i, &rx, &ry);
     legend(out, chart);

@@ -5,7 +5,8 @@
  * Units: pixels for places, anything for values.
  * Owns: nothing.
  * Threads: any.
- * Errors: running out of memory shows in the buffer. Values that are not finite, or not above 0 on a logarithmic axis, are left out.
+ * Errors: running out of memory shows in the buffer. Values that are not finite, or not above 0 on a logarithmic axis, are left
+ * out.
  */
 #ifndef WEIR_CLI_CHART_H
 #define WEIR_CLI_CHART_H

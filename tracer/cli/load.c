@@ -1,6 +1,6 @@
 /*
- * weir load: drives a server with many clients of one kind, at one level or a sweep of levels, and says what came back, how fast, and
- * where more clients stopped helping. The driver is client/load; what is printed is load_level, and the pictures load_plot.
+ * weir load: drives a server with many clients of one kind, at one level or a sweep of levels, and says what came back, how fast,
+ * and where more clients stopped helping. The driver is client/load; what is printed is load_level, and the pictures load_plot.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -31,8 +31,8 @@
 #define PROGRESS_NS 500000000u
 
 enum argument {
-    MODE, CLIENTS, SHARE, EVENTS, LINGER, IN_FLIGHT, UDP, RAMP, DURATION, LOOPS, RATE, QUERY, QUERY_SHARE, THREADS, WAIT, REPLAY, HOSTS,
-    SERVICES, TAGS, ATTRIBUTES, DESCRIPTION, METRIC, PROFILE, PLOT, JSON
+    MODE, CLIENTS, SHARE, EVENTS, LINGER, IN_FLIGHT, UDP, RAMP, DURATION, LOOPS, RATE, QUERY, QUERY_SHARE, THREADS, WAIT, REPLAY,
+    HOSTS, SERVICES, TAGS, ATTRIBUTES, DESCRIPTION, METRIC, PROFILE, PLOT, JSON
 };
 
 static const struct option options[] = {
@@ -222,13 +222,16 @@ static int parse_option(int option, const char *name, struct wish *wish)
     case SHARE:
         return parse_size(name, 1, CLIENTS_MOST, &load->share, "a number of clients on one connection, from 1 to 100000");
     case EVENTS:
-        return parse_size(name, 1, WEIR_WORKLOAD_EVENTS_MOST, &load->events, "a number of events in one message, from 1 to 100000");
+        return parse_size(name, 1, WEIR_WORKLOAD_EVENTS_MOST, &load->events,
+                          "a number of events in one message, from 1 to 100000");
     case IN_FLIGHT:
         return parse_size(name, 1, IN_FLIGHT_MOST, &load->in_flight, "a number of messages from 1 to 1000000");
     case THREADS:
         return parse_size(name, 1, THREADS_MOST, &load->threads, "a number of threads from 1 to 256");
     case LOOPS:
-        return parse_count(optarg, UINT64_MAX / CLIENTS_MOST, &load->loops) ? 0 : bad(name, optarg, "a number of messages that each client is to send");
+        return parse_count(optarg, UINT64_MAX / CLIENTS_MOST, &load->loops)
+                   ? 0
+                   : bad(name, optarg, "a number of messages that each client is to send");
     case LINGER:
         return parse_time(name, &load->linger_ns);
     case RAMP:
@@ -282,8 +285,8 @@ static int check(struct wish *wish)
     uint64_t messages = load->in_flight * (load->mode == WEIR_LOAD_BATCH ? load->events : 1);
     for (size_t i = 0; i < wish->levels; i++)
         if (messages > UNDER_WAY_MOST / wish->clients[i])
-            return weir_cli_usage(&weir_verb_load, "%zu clients with %zu messages in flight each are more than 50000000 in all", wish->clients[i],
-                                  load->in_flight);
+            return weir_cli_usage(&weir_verb_load, "%zu clients with %zu messages in flight each are more than 50000000 in all",
+                                  wish->clients[i], load->in_flight);
     if (!load->duration_ns && !load->loops)
         load->duration_ns = 10000000000u;
     return 0;
@@ -367,7 +370,8 @@ static void show(void *context, const struct weir_load_progress *progress)
     showing->before = *progress;
 }
 
-static int run_level(const struct wish *wish, size_t number, struct load_server *server, struct load_level *level, struct weir_error *error)
+static int run_level(const struct wish *wish, size_t number, struct load_server *server, struct load_level *level,
+                     struct weir_error *error)
 {
     struct load_server before;
     struct load_profile profile = { 0 };
@@ -466,7 +470,8 @@ static int run(int argc, char **argv)
     bool failed = false;
     raise_files();
     wish.load.stop_fd = signals();
-    rc = levels ? make_workload(&wish, &workload, &error) : weir_error_set(&error, WEIR_EXIT_FOUND, ENOMEM, "out of memory for the levels");
+    rc = levels ? make_workload(&wish, &workload, &error)
+                : weir_error_set(&error, WEIR_EXIT_FOUND, ENOMEM, "out of memory for the levels");
     wish.load.workload = &workload;
     if (!rc)
         rc = run_sweep(&wish, &sweep, &error);
@@ -487,7 +492,8 @@ static int run(int argc, char **argv)
 
 const struct weir_verb weir_verb_load = {
     .name = "load",
-    .usage = "tcp|udp ADDR [--mode pipelined|batch|sync] [--clients N,N,…] [--share K] [--events 100] [--in-flight 64] [--linger 10ms] "
+    .usage = "tcp|udp ADDR [--mode pipelined|batch|sync] [--clients N,N,…] [--share K] [--events 100] [--in-flight 64] "
+             "[--linger 10ms] "
              "[--duration 10s | --loops N] [--ramp DUR] [--rate R] [--query EXPR] [--query-share 1%] [--threads 1] [--wait 5s] "
              "[--replay FILE] [--profile PREFIX] [--plot x.svg] [--json] [event shape]",
     .summary = "drives a server with clients: throughput, latency, failures, and where more clients stop helping",

@@ -100,23 +100,37 @@ static void limit(const struct load_level *level, char *text, size_t size)
     const struct weir_load_report *report = &level->report;
     double cpus = (double)sysconf(_SC_NPROCESSORS_ONLN), own = own_cpus(report);
     if (server->known && server->busiest >= AT_LIMIT)
-        snprintf(text, size, "the server's CPU stood at its limit: its thread %s used %.0f %% of one CPU", server->thread, server->busiest * 100);
+        snprintf(text, size, "the server's CPU stood at its limit: its thread %s used %.0f %% of one CPU", server->thread,
+                 server->busiest * 100);
     else if (own_busiest(report) >= AT_LIMIT)
-        snprintf(text, size, "the driver's own CPU stood at its limit (%.0f %% of one CPU for its busiest thread), so this is not the server's "
-                             "knee; give it more --threads or a machine of its own", own_busiest(report) * 100);
+        snprintf(
+            text, size,
+            "the driver's own CPU stood at its limit (%.0f %% of one CPU for its busiest thread), so this is not the server's "
+            "knee; give it more --threads or a machine of its own",
+            own_busiest(report) * 100);
     else if (server->machine >= AT_LIMIT * cpus && server->known)
-        snprintf(text, size, "this machine's %.0f CPUs stood at their limit: the server used %.2f, the driver itself %.2f, and the rest went to other "
-                             "processes and the kernel", cpus, server->cpus, own);
+        snprintf(text, size,
+                 "this machine's %.0f CPUs stood at their limit: the server used %.2f, the driver itself %.2f, and the rest went "
+                 "to other processes and the kernel",
+                 cpus, server->cpus, own);
     else if (server->machine >= AT_LIMIT * cpus)
-        snprintf(text, size, "the %.0f CPUs of this machine, where the driver runs, stood at their limit, and the driver used %.2f of them", cpus, own);
+        snprintf(text, size,
+                 "the %.0f CPUs of this machine, where the driver runs, stood at their limit, and the driver used %.2f of them",
+                 cpus, own);
     else if (report->in_flight >= 0.95 * capacity(level) && (double)level->options.clients > capacity(level))
-        snprintf(text, size, "the round trip stood at its limit: %zu clients wait for their turn on %llu connections that have at most %.0f messages "
-                             "under way; pipeline, batch, or share less", level->options.clients, (unsigned long long)report->connections, capacity(level));
+        snprintf(text, size,
+                 "the round trip stood at its limit: %zu clients wait for their turn on %llu connections that have at most %.0f "
+                 "messages under way; pipeline, batch, or share less",
+                 level->options.clients, (unsigned long long)report->connections, capacity(level));
     else if (server->known)
-        snprintf(text, size, "neither the server's CPU (%.2f CPUs used) nor the driver's own (%.2f) stood at its limit, nor the round trip: the "
-                             "server waits for something else", server->cpus, own);
+        snprintf(
+            text, size,
+            "neither the server's CPU (%.2f CPUs used) nor the driver's own (%.2f) stood at its limit, nor the round trip: the "
+            "server waits for something else",
+            server->cpus, own);
     else
-        snprintf(text, size, "the driver's own CPU (%.2f CPUs used) did not stand at its limit; the server's can't be seen from here", own);
+        snprintf(text, size,
+                 "the driver's own CPU (%.2f CPUs used) did not stand at its limit; the server's can't be seen from here", own);
 }
 
 static const struct load_level *level_at(const struct load_sweep *sweep, double clients)
@@ -145,22 +159,30 @@ static void say_knee(struct load_sweep *sweep)
     const struct load_level *first = level_at(sweep, 0), *last = level_at(sweep, INFINITY);
     char why[300], a[32], b[32];
     double last_level = (double)last->options.clients;
-    bool levels_off = weir_scaling_at(scaling, last_level) < 0.9 * scaling->most, falls = levels_off && scaling->peak < last_level;
+    bool levels_off = weir_scaling_at(scaling, last_level) < 0.9 * scaling->most,
+         falls = levels_off && scaling->peak < last_level;
     limit(scaling->shape == WEIR_SCALING_KNEE ? level_at(sweep, scaling->knee) : first, why, sizeof why);
     switch (scaling->shape) {
     case WEIR_SCALING_KNEE:
         snprintf(sweep->knee, sizeof sweep->knee, "linear up to about %s client%s, %s about %s events/s; at %zu clients %s",
                  load_grouped(rounded(scaling->knee), a), rounded(scaling->knee) == 1 ? "" : "s",
-                 falls ? "falling after, from" : levels_off ? "levelling off after, towards" : "flat after, at", load_grouped(rounded(scaling->most), b), level_at(sweep, scaling->knee)->options.clients, why);
+                 falls        ? "falling after, from"
+                 : levels_off ? "levelling off after, towards"
+                              : "flat after, at",
+                 load_grouped(rounded(scaling->most), b), level_at(sweep, scaling->knee)->options.clients, why);
         break;
     case WEIR_SCALING_FLAT:
-        snprintf(sweep->knee, sizeof sweep->knee, "flat from the first level on, so the knee lies below %zu clients; there %s", first->options.clients, why);
+        snprintf(sweep->knee, sizeof sweep->knee, "flat from the first level on, so the knee lies below %zu clients; there %s",
+                 first->options.clients, why);
         break;
     case WEIR_SCALING_NO_KNEE:
-        snprintf(sweep->knee, sizeof sweep->knee, "no knee seen: throughput still grows with the clients at %zu", last->options.clients);
+        snprintf(sweep->knee, sizeof sweep->knee, "no knee seen: throughput still grows with the clients at %zu",
+                 last->options.clients);
         break;
     case WEIR_SCALING_UNCLEAR:
-        snprintf(sweep->knee, sizeof sweep->knee, "no knee seen: the levels don't follow the scalability law (off by up to %.0f %%); measure longer", scaling->worst * 100);
+        snprintf(sweep->knee, sizeof sweep->knee,
+                 "no knee seen: the levels don't follow the scalability law (off by up to %.0f %%); measure longer",
+                 scaling->worst * 100);
         break;
     }
 }
@@ -172,12 +194,14 @@ void load_sweep_judge(struct load_sweep *sweep)
     sweep->knee[0] = '\0';
     if (points && sweep->count > 1) {
         for (size_t i = 0; i < sweep->count; i++)
-            points[i] = (struct weir_scaling_point){ (double)sweep->levels[i].options.clients, load_level_events_per_s(&sweep->levels[i]) };
+            points[i] = (struct weir_scaling_point){ (double)sweep->levels[i].options.clients,
+                                                     load_level_events_per_s(&sweep->levels[i]) };
         sweep->has_scaling = weir_scaling_fit(&sweep->scaling, points, sweep->count) == 0;
         if (sweep->has_scaling)
             say_knee(sweep);
         else
-            snprintf(sweep->knee, sizeof sweep->knee, "no knee can be told from so little: give three different levels with throughput, like --clients 1,4,16");
+            snprintf(sweep->knee, sizeof sweep->knee,
+                     "no knee can be told from so little: give three different levels with throughput, like --clients 1,4,16");
     }
     free(points);
 }
@@ -208,14 +232,16 @@ static void print_heading(struct weir_buffer *out, const struct weir_load_option
     if (load->datagram)
         weir_buffer_printf(out, "%s  %zu client%s by UDP", load->address, load->clients, load->clients == 1 ? "" : "s");
     else
-        weir_buffer_printf(out, "%s  %s, %zu client%s on %llu connection%s, %zu in flight on each", load->address, weir_load_mode_name(load->mode),
-                           load->clients, load->clients == 1 ? "" : "s", (unsigned long long)connections, connections == 1 ? "" : "s",
+        weir_buffer_printf(out, "%s  %s, %zu client%s on %llu connection%s, %zu in flight on each", load->address,
+                           weir_load_mode_name(load->mode), load->clients, load->clients == 1 ? "" : "s",
+                           (unsigned long long)connections, connections == 1 ? "" : "s",
                            load->mode == WEIR_LOAD_SYNC ? (size_t)1 : load->in_flight);
     weir_buffer_printf(out, ", %zu event%s a message", load->events, load->events == 1 ? "" : "s");
     if (load->mode == WEIR_LOAD_BATCH)
         weir_buffer_printf(out, " or %s", load_duration((double)load->linger_ns, b));
     if (load->rate > 0)
-        weir_buffer_printf(out, ", %s %s/s wanted", load_grouped(load->rate, a), load->mode == WEIR_LOAD_BATCH ? "events" : "messages");
+        weir_buffer_printf(out, ", %s %s/s wanted", load_grouped(load->rate, a),
+                           load->mode == WEIR_LOAD_BATCH ? "events" : "messages");
     weir_buffer_puts(out, "\n");
 }
 
@@ -230,8 +256,9 @@ static void print_cpu(struct weir_buffer *out, const struct load_level *level)
         weir_buffer_printf(out, ", %.1f ns an event", (double)report->cpu_ns / (double)report->measured_events);
     weir_buffer_putc(out, '\n');
     if (level->server.known)
-        weir_buffer_printf(out, "  %-11s %12.2f CPUs, process %d (%s); its busiest thread %s at %.0f %%\n", "server CPU", level->server.cpus,
-                           level->server.pid, level->server.name, level->server.thread, level->server.busiest * 100);
+        weir_buffer_printf(out, "  %-11s %12.2f CPUs, process %d (%s); its busiest thread %s at %.0f %%\n", "server CPU",
+                           level->server.cpus, level->server.pid, level->server.name, level->server.thread,
+                           level->server.busiest * 100);
 }
 
 void load_print_level(struct weir_buffer *out, const struct load_level *level)
@@ -241,13 +268,16 @@ void load_print_level(struct weir_buffer *out, const struct load_level *level)
     char a[32];
     print_heading(out, &level->options, report->connections);
     weir_buffer_printf(out, "\n  %-11s %12s events/s\n", "throughput", load_grouped(load_level_events_per_s(level), a));
-    weir_buffer_printf(out, "  %-11s %12s messages/s\n", "", load_grouped(per_s((double)report->measured, report->duration_ns), a));
+    weir_buffer_printf(out, "  %-11s %12s messages/s\n", "",
+                       load_grouped(per_s((double)report->measured, report->duration_ns), a));
     double bytes = report->sent ? (double)report->sent_bytes / (double)report->sent * (double)report->measured : 0;
     weir_buffer_printf(out, "  %-11s %12.1f MB/s\n", "", per_s(bytes, report->duration_ns) / 1e6);
     for (size_t i = 0; i < QUANTILES && !level->options.datagram; i++)
-        weir_buffer_printf(out, "  %-11s %12s %s\n", i ? "" : "latency", quantile_text(&report->latency, i, a), quantiles[i].name);
+        weir_buffer_printf(out, "  %-11s %12s %s\n", i ? "" : "latency", quantile_text(&report->latency, i, a),
+                           quantiles[i].name);
     weir_buffer_printf(out, "  %-11s %12s sent\n", "messages", load_grouped((double)report->sent, a));
-    weir_buffer_printf(out, "  %-11s %12s %s\n", "", load_grouped((double)(report->results[WEIR_CLIENT_ACKED] + report->results[WEIR_CLIENT_SENT]), a),
+    weir_buffer_printf(out, "  %-11s %12s %s\n", "",
+                       load_grouped((double)(report->results[WEIR_CLIENT_ACKED] + report->results[WEIR_CLIENT_SENT]), a),
                        level->options.datagram ? "taken by the network; nobody acknowledges a datagram" : "acknowledged");
     weir_buffer_printf(out, "  %-11s %12s failed\n", "", load_grouped((double)weir_load_failed(report), a));
     if (report->queries)
@@ -255,10 +285,12 @@ void load_print_level(struct weir_buffer *out, const struct load_level *level)
                            quantile_text(&report->query_latency, 2, (char[32]){ 0 }));
     print_failures(out, report);
     if (!level->options.datagram)
-        weir_buffer_printf(out, "  %-11s %12.1f messages on average, waiting for their turn included\n", "in flight", report->in_flight);
+        weir_buffer_printf(out, "  %-11s %12.1f messages on average, waiting for their turn included\n", "in flight",
+                           report->in_flight);
     if (level->options.clients > 1)
         weir_buffer_printf(out, "  %-11s %11.0f %% of a fair share for the slowest client\n", "fairness", fairness(report) * 100);
-    weir_buffer_printf(out, "  %-11s %12s until the last answer%s\n", "duration", load_duration((double)report->duration_ns, a), said[report->end]);
+    weir_buffer_printf(out, "  %-11s %12s until the last answer%s\n", "duration", load_duration((double)report->duration_ns, a),
+                       said[report->end]);
     print_cpu(out, level);
 }
 
@@ -270,8 +302,8 @@ static void print_row(struct weir_buffer *out, const struct load_level *level, b
     weir_buffer_printf(out, "%8s %12s", load_grouped((double)level->options.clients, a), load_grouped(x, b));
     for (size_t i = 0; i < QUANTILES; i++)
         weir_buffer_printf(out, " %8s", quantile_text(&report->latency, i, a));
-    weir_buffer_printf(out, " %9s %9.1f %6.0f %% %7.2f", load_grouped((double)weir_load_failed(report), a), report->in_flight, fairness(report) * 100,
-                       own_cpus(report));
+    weir_buffer_printf(out, " %9s %9.1f %6.0f %% %7.2f", load_grouped((double)weir_load_failed(report), a), report->in_flight,
+                       fairness(report) * 100, own_cpus(report));
     if (server && level->server.known)
         weir_buffer_printf(out, " %6.2f %6.0f %%", level->server.cpus, level->server.busiest * 100);
     else if (server)
@@ -287,14 +319,15 @@ void load_print_table(struct weir_buffer *out, const struct load_sweep *sweep)
     for (size_t i = 0; i < sweep->count; i++)
         server = server || sweep->levels[i].server.known;
     struct weir_load_options common = sweep->levels[0].options;
-    weir_buffer_printf(out, "%s  %s, %zu event%s a message", common.address, common.datagram ? "UDP" : weir_load_mode_name(common.mode), common.events,
-                       common.events == 1 ? "" : "s");
+    weir_buffer_printf(out, "%s  %s, %zu event%s a message", common.address,
+                       common.datagram ? "UDP" : weir_load_mode_name(common.mode), common.events, common.events == 1 ? "" : "s");
     if (common.mode != WEIR_LOAD_SYNC && !common.datagram)
         weir_buffer_printf(out, ", %zu in flight on a connection", common.in_flight);
     if (common.share > 1)
         weir_buffer_printf(out, ", %zu clients on a connection", common.share);
-    weir_buffer_printf(out, "\n\n%8s %12s %8s %8s %8s %8s %8s %9s %9s %8s %7s%s%s\n", "clients", "events/s", "p50", "p90", "p99", "p99.9", "max", "failed",
-                       "in flight", "slowest", "own CPU", server ? " server  busiest" : "", sweep->has_scaling ? "  off law" : "");
+    weir_buffer_printf(out, "\n\n%8s %12s %8s %8s %8s %8s %8s %9s %9s %8s %7s%s%s\n", "clients", "events/s", "p50", "p90", "p99",
+                       "p99.9", "max", "failed", "in flight", "slowest", "own CPU", server ? " server  busiest" : "",
+                       sweep->has_scaling ? "  off law" : "");
     for (size_t i = 0; i < sweep->count; i++)
         print_row(out, &sweep->levels[i], server, sweep);
     for (size_t i = 0; i < sweep->count; i++) {
@@ -303,11 +336,14 @@ void load_print_table(struct weir_buffer *out, const struct load_sweep *sweep)
         weir_buffer_printf(out, "\n%zu clients\n", sweep->levels[i].options.clients);
         print_failures(out, &sweep->levels[i].report);
     }
-    weir_buffer_puts(out, "\nlatency by quantile; in flight: messages, waiting for their turn included; slowest: what the slowest client got of a\n"
-                          "fair share; CPU: how many CPUs were used, and how much of one by the server's busiest thread\n");
+    weir_buffer_puts(
+        out,
+        "\nlatency by quantile; in flight: messages, waiting for their turn included; slowest: what the slowest client got of a\n"
+        "fair share; CPU: how many CPUs were used, and how much of one by the server's busiest thread\n");
     if (sweep->has_scaling)
-        weir_buffer_printf(out, "scalability law: lambda %.4g events/s a client, sigma %.3g, kappa %.3g, largest residual %.1f %%\n", sweep->scaling.lambda,
-                           sweep->scaling.sigma, sweep->scaling.kappa, sweep->scaling.worst * 100);
+        weir_buffer_printf(out,
+                           "scalability law: lambda %.4g events/s a client, sigma %.3g, kappa %.3g, largest residual %.1f %%\n",
+                           sweep->scaling.lambda, sweep->scaling.sigma, sweep->scaling.kappa, sweep->scaling.worst * 100);
     weir_buffer_printf(out, "knee: %s\n", sweep->knee);
 }
 
@@ -338,10 +374,12 @@ static json_t *slices_json(const struct weir_load_report *report)
     json_t *list = json_array();
     for (size_t i = 0; i < report->slice_count; i++) {
         const struct weir_load_slice *slice = &report->slices[i];
-        json_t *row = json_pack("{s:I, s:I, s:I}", "messages", (json_int_t)slice->messages, "events", (json_int_t)slice->events, "failed",
-                                (json_int_t)slice->failed);
-        json_object_set_new(row, "p50", slice->latency.count ? count_json(weir_histogram_quantile(&slice->latency, .5)) : json_null());
-        json_object_set_new(row, "p99", slice->latency.count ? count_json(weir_histogram_quantile(&slice->latency, .99)) : json_null());
+        json_t *row = json_pack("{s:I, s:I, s:I}", "messages", (json_int_t)slice->messages, "events", (json_int_t)slice->events,
+                                "failed", (json_int_t)slice->failed);
+        json_object_set_new(row, "p50",
+                            slice->latency.count ? count_json(weir_histogram_quantile(&slice->latency, .5)) : json_null());
+        json_object_set_new(row, "p99",
+                            slice->latency.count ? count_json(weir_histogram_quantile(&slice->latency, .99)) : json_null());
         json_array_append_new(list, row);
     }
     return list;
@@ -351,8 +389,8 @@ static json_t *server_json(const struct load_server_use *server)
 {
     if (!server->known)
         return json_null();
-    return json_pack("{s:i, s:s, s:f, s:f, s:s}", "pid", server->pid, "name", server->name, "cpus", server->cpus, "busiest_share", server->busiest,
-                     "busiest_thread", server->thread);
+    return json_pack("{s:i, s:s, s:f, s:f, s:s}", "pid", server->pid, "name", server->name, "cpus", server->cpus, "busiest_share",
+                     server->busiest, "busiest_thread", server->thread);
 }
 
 static json_t *level_json(const struct load_level *level)
@@ -377,8 +415,9 @@ static json_t *level_json(const struct load_level *level)
     if (load->datagram)
         json_object_set_new(row, "unconfirmed", count_json(report->results[WEIR_CLIENT_SENT]));
     if (report->queries)
-        json_object_set_new(row, "queries", json_pack("{s:I, s:I, s:o}", "sent", (json_int_t)report->queries, "acked", (json_int_t)report->queries_acked,
-                                                      "latency_ns", latency_json(&report->query_latency)));
+        json_object_set_new(row, "queries",
+                            json_pack("{s:I, s:I, s:o}", "sent", (json_int_t)report->queries, "acked",
+                                      (json_int_t)report->queries_acked, "latency_ns", latency_json(&report->query_latency)));
     json_object_set_new(row, "duration_ns", count_json(report->duration_ns));
     json_object_set_new(row, "in_flight_mean", json_real(report->in_flight));
     json_object_set_new(row, "slowest_client_share", json_real(fairness(report)));

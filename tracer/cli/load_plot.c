@@ -84,10 +84,26 @@ static void over_levels(struct weir_buffer *out, const struct load_sweep *sweep)
                                       { "p99", latencies[1].points, latencies[1].count, false },
                                       { "p99.9", latencies[2].points, latencies[2].count, false } };
     bool wide = is_wide(sweep);
-    chart_draw(out, &(struct chart){ "Throughput over the levels", { "clients", wide, false }, { "events/s", false, false }, throughput,
-                                     has_knee ? 4 : sweep->has_scaling ? 3 : 1, 0, HEAD, WIDTH, HEIGHT });
-    chart_draw(out, &(struct chart){ "Latency over the levels", { "clients", wide, false }, { "latency", true, true }, latency, 3, 0, HEAD + HEIGHT,
-                                     WIDTH, HEIGHT });
+    chart_draw(out, &(struct chart){ "Throughput over the levels",
+                                     { "clients", wide, false },
+                                     { "events/s", false, false },
+                                     throughput,
+                                     has_knee             ? 4
+                                     : sweep->has_scaling ? 3
+                                                          : 1,
+                                     0,
+                                     HEAD,
+                                     WIDTH,
+                                     HEIGHT });
+    chart_draw(out, &(struct chart){ "Latency over the levels",
+                                     { "clients", wide, false },
+                                     { "latency", true, true },
+                                     latency,
+                                     3,
+                                     0,
+                                     HEAD + HEIGHT,
+                                     WIDTH,
+                                     HEIGHT });
     for (int i = 0; i < 4; i++)
         free(sorted[i]->points);
     free(law.points);
@@ -120,11 +136,26 @@ static void over_time(struct weir_buffer *out, const struct load_sweep *sweep, d
         line_add(&p50, NAN, NAN);
         line_add(&p99, NAN, NAN);
     }
-    struct chart_series throughput[] = { { "acknowledged", acked.points, acked.count, false }, { "failed messages", failed.points, failed.count, false } };
+    struct chart_series throughput[] = { { "acknowledged", acked.points, acked.count, false },
+                                         { "failed messages", failed.points, failed.count, false } };
     struct chart_series latency[] = { { "p50", p50.points, p50.count, false }, { "p99", p99.points, p99.count, false } };
-    chart_draw(out, &(struct chart){ "Throughput over time", { "time, s", false, false }, { "events/s", false, false }, throughput, failures ? 2 : 1, left,
-                                     HEAD, WIDTH, HEIGHT });
-    chart_draw(out, &(struct chart){ "Latency over time", { "time, s", false, false }, { "latency", true, true }, latency, 2, left, HEAD + HEIGHT, WIDTH,
+    chart_draw(out, &(struct chart){ "Throughput over time",
+                                     { "time, s", false, false },
+                                     { "events/s", false, false },
+                                     throughput,
+                                     failures ? 2 : 1,
+                                     left,
+                                     HEAD,
+                                     WIDTH,
+                                     HEIGHT });
+    chart_draw(out, &(struct chart){ "Latency over time",
+                                     { "time, s", false, false },
+                                     { "latency", true, true },
+                                     latency,
+                                     2,
+                                     left,
+                                     HEAD + HEIGHT,
+                                     WIDTH,
                                      HEIGHT });
     free(acked.points);
     free(failed.points);
@@ -155,9 +186,12 @@ void load_plot(struct weir_buffer *out, const struct load_sweep *sweep)
     bool levels = sweep->count > 1;
     int width = levels ? 2 * WIDTH : WIDTH;
     const struct weir_load_options *load = &sweep->levels[0].options;
-    weir_buffer_printf(out, "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' width='%d' height='%d' font-family='DejaVu Sans, sans-serif'>\n"
-                            "<style>.title{font-size:14px;font-weight:bold}.label{font-size:12px}.tick{font-size:11px}"
-                            ".grid{stroke:#ddd;stroke-width:1}.axis{stroke:#333;fill:none}</style>\n<rect width='100%%' height='100%%' fill='white'/>\n",
+    weir_buffer_printf(out,
+                       "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' width='%d' height='%d' font-family='DejaVu "
+                       "Sans, sans-serif'>\n"
+                       "<style>.title{font-size:14px;font-weight:bold}.label{font-size:12px}.tick{font-size:11px}"
+                       ".grid{stroke:#ddd;stroke-width:1}.axis{stroke:#333;fill:none}</style>\n<rect width='100%%' "
+                       "height='100%%' fill='white'/>\n",
                        width, HEAD + 2 * HEIGHT, width, HEAD + 2 * HEIGHT);
     weir_buffer_puts(out, "<text x='20' y='26' font-size='17' font-weight='bold'>weir load ");
     chart_text(out, load->address);

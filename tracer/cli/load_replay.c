@@ -93,7 +93,9 @@ static void read_metric(struct weir_event *event, const json_t *value)
 
 static bool is_plain(const char *name)
 {
-    static const char *const names[] = { "host", "service", "state", "description", "metric", "ttl", "time", "tags", "attributes" };
+    static const char *const names[] = {
+        "host", "service", "state", "description", "metric", "ttl", "time", "tags", "attributes"
+    };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0)
             return true;
@@ -166,15 +168,16 @@ static int read_json(struct events *events, const struct weir_buffer *content, c
         for (; counted < at; counted++)
             line += content->data[counted] == '\n';
         if (!value)
-            return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "%s, line %zu: %s", path, line + (size_t)(said.line > 0 ? said.line - 1 : 0),
-                                  said.text);
+            return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "%s, line %zu: %s", path,
+                                  line + (size_t)(said.line > 0 ? said.line - 1 : 0), said.text);
         at += (size_t)said.position;
         bool good = true, list = json_is_array(value);
         for (index = 0; good && index < (list ? json_array_size(value) : 1); index++) {
             object = list ? json_array_get(value, index) : value;
             if (!json_is_object(object)) {
                 json_decref(value);
-                return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "%s, line %zu: an event is an object, like {\"host\":\"a\"}", path, line);
+                return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL,
+                                      "%s, line %zu: an event is an object, like {\"host\":\"a\"}", path, line);
             }
             good = read_event(events, object);
         }

@@ -2,8 +2,8 @@
  * load_replay: a file of recorded events, as the workload of a load.
  *
  * Two kinds are told apart by their first byte: frames as they are on the wire (a 4-byte length, then a message), and JSON, one
- * event a line or one array of them, as `riemann-client query -j` prints it: host, service, state, description, metric, ttl, time,
- * tags, and attributes either as an object or as further fields.
+ * event a line or one array of them, as `riemann-client query -j` prints it: host, service, state, description, metric, ttl,
+ * time, tags, and attributes either as an object or as further fields.
  *
  * Units: none.
  * Owns: nothing; the workload is the caller's.

@@ -62,7 +62,8 @@ void load_server_find(struct load_server *server, const char *address)
 {
     memset(server, 0, sizeof *server);
     const char *colon = strrchr(address, ':');
-    if (!colon || !(strncmp(address, "127.", 4) == 0 || strncmp(address, "localhost:", 10) == 0 || strncmp(address, "[::1]", 5) == 0))
+    if (!colon ||
+        !(strncmp(address, "127.", 4) == 0 || strncmp(address, "localhost:", 10) == 0 || strncmp(address, "[::1]", 5) == 0))
         return;
     unsigned port = (unsigned)strtoul(colon + 1, NULL, 10);
     unsigned long inode = listening_inode("/proc/net/tcp", port);
@@ -88,8 +89,8 @@ static void look_at_machine(struct load_server *server)
 {
     unsigned long long ticks[8] = { 0 };
     FILE *file = fopen("/proc/stat", "r");
-    if (file && fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &ticks[0], &ticks[1], &ticks[2], &ticks[3], &ticks[4], &ticks[5],
-                       &ticks[6], &ticks[7]) == 8) {
+    if (file && fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &ticks[0], &ticks[1], &ticks[2], &ticks[3], &ticks[4],
+                       &ticks[5], &ticks[6], &ticks[7]) == 8) {
         server->machine_busy = server->machine_all = 0;
         for (int i = 0; i < 8; i++) {
             server->machine_all += ticks[i];
@@ -134,7 +135,8 @@ struct load_server_use load_server_between(const struct load_server *before, con
     uint64_t wall = after->at_ns - before->at_ns;
     uint64_t ticks = after->machine_all - before->machine_all;
     if (ticks)
-        use.machine = (double)(after->machine_busy - before->machine_busy) / (double)ticks * (double)sysconf(_SC_NPROCESSORS_ONLN);
+        use.machine =
+            (double)(after->machine_busy - before->machine_busy) / (double)ticks * (double)sysconf(_SC_NPROCESSORS_ONLN);
     if (!after->pid || !before->threads || !after->threads || !wall)
         return use;
     use.known = true;

@@ -145,7 +145,8 @@ static void *add_many(void *argument)
         while (send_event(adder->client, &promises[i]) != 0)
             usleep(100);
     for (int i = 0; i < 1000; i++) {
-        adder->acked += weir_promise_wait(promises[i], 10ull * S) == 0 && weir_promise_outcome(promises[i])->result == WEIR_CLIENT_ACKED;
+        adder->acked +=
+            weir_promise_wait(promises[i], 10ull * S) == 0 && weir_promise_outcome(promises[i])->result == WEIR_CLIENT_ACKED;
         weir_promise_release(promises[i]);
     }
     return NULL;

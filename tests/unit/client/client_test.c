@@ -34,7 +34,8 @@ static void done(void *context, const struct weir_client_outcome *outcome)
     if (outcome->reply)
         told->reply_events += outcome->reply->event_count;
     if (outcome->result == WEIR_CLIENT_REFUSED)
-        snprintf(told->refusal, sizeof told->refusal, "%.*s", (int)outcome->reply->error.size, (const char *)outcome->reply->error.data);
+        snprintf(told->refusal, sizeof told->refusal, "%.*s", (int)outcome->reply->error.size,
+                 (const char *)outcome->reply->error.data);
     if (told->push_more) {
         uint64_t tag = told->next + weir_client_outstanding(told->client);
         told->push_more -= weir_client_push(told->client, frame, sizeof frame, tag);
@@ -62,7 +63,8 @@ static void drive(struct told *told, unsigned most_ms)
     uint64_t until = weir_clock_ns() + (uint64_t)most_ms * 1000000u;
     while (weir_client_outstanding(told->client) && weir_clock_ns() < until) {
         weir_client_write(told->client);
-        struct pollfd fd = { weir_client_fd(told->client), (short)(POLLIN | (weir_client_unwritten(told->client) ? POLLOUT : 0)), 0 };
+        struct pollfd fd = { weir_client_fd(told->client), (short)(POLLIN | (weir_client_unwritten(told->client) ? POLLOUT : 0)),
+                             0 };
         poll(&fd, 1, 10);
         if (fd.revents & ~POLLOUT)
             weir_client_read(told->client);
@@ -340,16 +342,20 @@ static void connecting_fails_with_a_sentence(void **state)
     char gone[32];
     strcpy(gone, server.address);
     mock_stop(&server);
-    const struct { const char *address; int rc, exit; } cases[] = {
-        { gone, -ECONNREFUSED, WEIR_EXIT_FOUND }, { "localhost", -EINVAL, WEIR_EXIT_USAGE },   { "localhost:0", -EINVAL, WEIR_EXIT_USAGE },
-        { "h:65536", -EINVAL, WEIR_EXIT_USAGE },  { "::1:5555", -EINVAL, WEIR_EXIT_USAGE },    { "[::1:5555", -EINVAL, WEIR_EXIT_USAGE },
-        { ":5555", -EINVAL, WEIR_EXIT_USAGE },    { "[]:5555", -EINVAL, WEIR_EXIT_USAGE },     { "h:5x", -EINVAL, WEIR_EXIT_USAGE },
-        { "h: 5", -EINVAL, WEIR_EXIT_USAGE },     { "h:-5", -EINVAL, WEIR_EXIT_USAGE },        { "", -EINVAL, WEIR_EXIT_USAGE },
+    const struct { const char *address; int rc, exit;
+    } cases[] = {
+        { gone, -ECONNREFUSED, WEIR_EXIT_FOUND },    { "localhost", -EINVAL, WEIR_EXIT_USAGE },
+        { "localhost:0", -EINVAL, WEIR_EXIT_USAGE }, { "h:65536", -EINVAL, WEIR_EXIT_USAGE },
+        { "::1:5555", -EINVAL, WEIR_EXIT_USAGE },    { "[::1:5555", -EINVAL, WEIR_EXIT_USAGE },
+        { ":5555", -EINVAL, WEIR_EXIT_USAGE },       { "[]:5555", -EINVAL, WEIR_EXIT_USAGE },
+        { "h:5x", -EINVAL, WEIR_EXIT_USAGE },        { "h: 5", -EINVAL, WEIR_EXIT_USAGE },
+        { "h:-5", -EINVAL, WEIR_EXIT_USAGE },        { "", -EINVAL, WEIR_EXIT_USAGE },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct weir_client *client = NULL;
         struct weir_error error = WEIR_ERROR_INIT;
-        assert_int_equal(weir_client_connect(&client, cases[i].address, &(struct weir_client_options){ .done = done }, &error), cases[i].rc);
+        assert_int_equal(weir_client_connect(&client, cases[i].address, &(struct weir_client_options){ .done = done }, &error),
+                         cases[i].rc);
         assert_int_equal(error.exit, cases[i].exit);
         assert_non_null(strstr(error.text, cases[i].address));
         assert_null(client);

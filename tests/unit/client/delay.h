@@ -1,7 +1,7 @@
 /*
- * A link that is far away: takes connections, opens one to the target for each, and hands every byte on a fixed time after it came, in
- * order, in both directions. It adds no limit of its own: what is under way is kept in memory, however much it is.
- * One thread, one epoll; delay_run() is it.
+ * A link that is far away: takes connections, opens one to the target for each, and hands every byte on a fixed time after it
+ * came, in order, in both directions. It adds no limit of its own: what is under way is kept in memory, however much it is. One
+ * thread, one epoll; delay_run() is it.
  */
 #ifndef WEIR_TESTS_DELAY_H
 #define WEIR_TESTS_DELAY_H
@@ -79,7 +79,8 @@ static inline void delay_accept(struct delay_proxy *proxy)
     }
     struct delay_link *link = calloc(1, sizeof *link);
     delay_require(link != NULL, "calloc");
-    *link = (struct delay_link){ .there = { .from = near, .to = far }, .back = { .from = far, .to = near }, .next = proxy->links };
+    *link =
+        (struct delay_link){ .there = { .from = near, .to = far }, .back = { .from = far, .to = near }, .next = proxy->links };
     link->there.last = &link->there.first;
     link->back.last = &link->back.first;
     proxy->links = link;
@@ -202,7 +203,9 @@ static inline void delay_listen(struct delay_proxy *proxy)
     proxy->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     proxy->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     proxy->stop_fd = eventfd(0, EFD_CLOEXEC);
-    delay_require(proxy->buffer && bind(proxy->listen_fd, (struct sockaddr *)&address, size) == 0 && listen(proxy->listen_fd, 4096) == 0, "listen");
+    delay_require(proxy->buffer && bind(proxy->listen_fd, (struct sockaddr *)&address, size) == 0 &&
+                      listen(proxy->listen_fd, 4096) == 0,
+                  "listen");
     delay_require(getsockname(proxy->listen_fd, (struct sockaddr *)&address, &size) == 0, "getsockname");
     snprintf(proxy->address, sizeof proxy->address, "127.0.0.1:%u", ntohs(address.sin_port));
     delay_require(epoll_ctl(proxy->epoll_fd, EPOLL_CTL_ADD, proxy->listen_fd, &on_listen) == 0, "epoll_ctl");

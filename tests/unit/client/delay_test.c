@@ -1,4 +1,5 @@
-/* Over a link that takes 1 ms each way, a client that waits for each answer is slow however fast the server is, and one that does not is not. */
+/* Over a link that takes 1 ms each way, a client that waits for each answer is slow however fast the server is, and one that does
+ * not is not. */
 #include "tests/unit/client/delay.h"
 #include "tests/unit/client/promises.h"
 
@@ -20,7 +21,8 @@ static struct weir_riemann *open_over(const struct delay_proxy *proxy, struct we
 /* Messages a second of `count` requests. */
 static double pipelined_rate(const struct delay_proxy *proxy, size_t count)
 {
-    struct weir_riemann *client = open_over(proxy, (struct weir_riemann_options){ .queue = 1024, .in_flight = 1024, .room_wait_ns = 10ull * S });
+    struct weir_riemann *client =
+        open_over(proxy, (struct weir_riemann_options){ .queue = 1024, .in_flight = 1024, .room_wait_ns = 10ull * S });
     uint64_t before = weir_clock_ns();
     for (size_t i = 0; i < count; i++)
         assert_int_equal(weir_riemann_send_frame(client, small_frame, sizeof small_frame, NULL, NULL, NULL, NULL), 0);

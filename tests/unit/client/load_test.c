@@ -25,7 +25,8 @@ static struct weir_load_report run(const struct weir_load_options *options)
     struct weir_error error = WEIR_ERROR_INIT;
     if (weir_load_run(options, &report, &error) != 0)
         fail_msg("%s", error.text);
-    assert_int_equal(report.sent, report.results[WEIR_CLIENT_ACKED] + report.results[WEIR_CLIENT_SENT] + weir_load_failed(&report));
+    assert_int_equal(report.sent,
+                     report.results[WEIR_CLIENT_ACKED] + report.results[WEIR_CLIENT_SENT] + weir_load_failed(&report));
     if (options->mode != WEIR_LOAD_BATCH && !options->datagram && !options->ramp_ns)
         assert_int_equal(report.latency.count + report.query_latency.count, report.results[WEIR_CLIENT_ACKED]);
     uint64_t messages = 0, failed = 0;

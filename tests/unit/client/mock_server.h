@@ -148,7 +148,8 @@ static inline void *mock_work(void *argument)
 {
     struct mock_server *server = argument;
     struct mock_connection connections[MOCK_CONNECTIONS] = { 0 };
-    struct pollfd fds[MOCK_CONNECTIONS + 2] = { { .fd = server->stop_fd, .events = POLLIN }, { .fd = server->listen_fd, .events = POLLIN } };
+    struct pollfd fds[MOCK_CONNECTIONS + 2] = { { .fd = server->stop_fd, .events = POLLIN },
+                                                { .fd = server->listen_fd, .events = POLLIN } };
     size_t count = 0;
     for (;;) {
         for (size_t i = 0; i < count; i++)
@@ -176,7 +177,9 @@ static inline void *mock_work(void *argument)
 
 static inline void mock_start(struct mock_server *server)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(server->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_port = htons(server->port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof address;
     int on = 1;
     server->listen_fd = socket(AF_INET, SOCK_STREAM, 0);

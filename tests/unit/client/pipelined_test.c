@@ -512,7 +512,8 @@ static void a_send_may_wait_for_room(void **state)
     (void)state;
     struct mock_server server = { .delay_us = 5000 };
     mock_start(&server);
-    struct weir_riemann *client = open_client(&server, (struct weir_riemann_options){ .queue = 2, .in_flight = 2, .room_wait_ns = 5ull * S });
+    struct weir_riemann *client =
+        open_client(&server, (struct weir_riemann_options){ .queue = 2, .in_flight = 2, .room_wait_ns = 5ull * S });
     for (int i = 0; i < 100; i++)
         assert_int_equal(weir_riemann_send_frame(client, small_frame, sizeof small_frame, NULL, NULL, NULL, NULL), 0);
     weir_riemann_close(client, 5ull * S);
@@ -561,7 +562,8 @@ static void queued_bytes_and_kept_replies_are_bounded(void **state)
     struct mock_server server = { 0 };
     mock_start(&server);
     atomic_store(&server.paused, true);
-    struct weir_riemann *client = open_client(&server, (struct weir_riemann_options){ .queue_max_bytes = 3 << 20, .send_buffer_bytes = 16384 });
+    struct weir_riemann *client =
+        open_client(&server, (struct weir_riemann_options){ .queue_max_bytes = 3 << 20, .send_buffer_bytes = 16384 });
     int taken = 0;
     while (taken < 100 && weir_riemann_send_frame(client, large, size, NULL, NULL, NULL, NULL) == 0) {
         taken++;

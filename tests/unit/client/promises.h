@@ -41,7 +41,9 @@ static inline struct weir_promise *send_small(struct weir_riemann *client)
 
 static inline int send_event(struct weir_riemann *client, struct weir_promise **promise)
 {
-    static const struct weir_event event = { .host = BYTES("h"), .service = BYTES("s"), .metric_kind = WEIR_METRIC_INT, .metric_int = 7 };
+    static const struct weir_event event = {
+        .host = BYTES("h"), .service = BYTES("s"), .metric_kind = WEIR_METRIC_INT, .metric_int = 7
+    };
     return weir_riemann_send_event(client, &event, NULL, NULL, promise, NULL);
 }
 

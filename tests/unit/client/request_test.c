@@ -17,7 +17,8 @@ static void same(const struct weir_message *message)
         struct weir_buffer ours = WEIR_BUFFER_INIT, wires = WEIR_BUFFER_INIT;
         weir_buffer_puts(&ours, "x");
         assert_int_equal(weir_request_encode(message, framed, &ours, NULL), 0);
-        assert_int_equal(framed ? weir_message_encode_framed(message, &wires, NULL) : weir_message_encode(message, &wires, NULL), 0);
+        assert_int_equal(framed ? weir_message_encode_framed(message, &wires, NULL) : weir_message_encode(message, &wires, NULL),
+                         0);
         assert_int_equal(ours.length, wires.length + 1);
         if (wires.length)
             assert_memory_equal(ours.data + 1, wires.data, wires.length);
@@ -57,12 +58,21 @@ static void events_of_every_shape_give_the_same_bytes(void **state)
                 attributes[i].key = (struct weir_bytes){ pool, 3 };
         }
         for (int i = 0; i < 3; i++)
-            events[i] = (struct weir_event){ .host = some_bytes(&seed, pool), .service = some_bytes(&seed, pool), .state = some_bytes(&seed, pool),
-                                             .description = some_bytes(&seed, pool), .tags = tags, .tag_count = (unsigned)rand_r(&seed) % 4,
-                                             .attributes = attributes, .attribute_count = (unsigned)rand_r(&seed) % 4,
-                                             .has_time = rand_r(&seed) % 2, .time_us = times[rand_r(&seed) % 9], .has_ttl = rand_r(&seed) % 2,
-                                             .ttl = (float)doubles[rand_r(&seed) % 4], .metric_kind = (enum weir_metric_kind)(rand_r(&seed) % 4),
-                                             .metric_int = numbers[rand_r(&seed) % 11], .metric_double = doubles[rand_r(&seed) % 11] };
+            events[i] = (struct weir_event){ .host = some_bytes(&seed, pool),
+                                             .service = some_bytes(&seed, pool),
+                                             .state = some_bytes(&seed, pool),
+                                             .description = some_bytes(&seed, pool),
+                                             .tags = tags,
+                                             .tag_count = (unsigned)rand_r(&seed) % 4,
+                                             .attributes = attributes,
+                                             .attribute_count = (unsigned)rand_r(&seed) % 4,
+                                             .has_time = rand_r(&seed) % 2,
+                                             .time_us = times[rand_r(&seed) % 9],
+                                             .has_ttl = rand_r(&seed) % 2,
+                                             .ttl = (float)doubles[rand_r(&seed) % 4],
+                                             .metric_kind = (enum weir_metric_kind)(rand_r(&seed) % 4),
+                                             .metric_int = numbers[rand_r(&seed) % 11],
+                                             .metric_double = doubles[rand_r(&seed) % 11] };
         for (int i = 0; i < 3; i++)
             if (events[i].metric_kind == WEIR_METRIC_FLOAT)
                 events[i].metric_double = (double)(float)doubles[rand_r(&seed) % 4];
@@ -77,11 +87,14 @@ static void events_of_every_shape_give_the_same_bytes(void **state)
 static void what_is_no_utf8_is_repaired_as_ever(void **state)
 {
     (void)state;
-    static const char *const texts[] = { "gr\xc3\xbc\xc3\x9f", "\xc3\x28", "\xff", "plain, and then \xe2\x82", "\xf0\x9f\x98\x80 and on" };
+    static const char *const texts[] = { "gr\xc3\xbc\xc3\x9f", "\xc3\x28", "\xff", "plain, and then \xe2\x82",
+                                         "\xf0\x9f\x98\x80 and on" };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct weir_bytes bytes = { (const uint8_t *)texts[i], strlen(texts[i]) };
         struct weir_attribute attribute = { { (const uint8_t *)"k", 1 }, bytes };
-        struct weir_event event = { .host = bytes, .tags = &bytes, .tag_count = 1, .attributes = &attribute, .attribute_count = 1 };
+        struct weir_event event = {
+            .host = bytes, .tags = &bytes, .tag_count = 1, .attributes = &attribute, .attribute_count = 1
+        };
         struct weir_message message = { .events = &event, .event_count = 1 };
         same(&message);
         message = (struct weir_message){ .query = bytes };

@@ -1,4 +1,5 @@
-/* sync: one round trip at a time, with the same outcomes as the pipelined client; and the datagram client, which has no answers. */
+/* sync: one round trip at a time, with the same outcomes as the pipelined client; and the datagram client, which has no answers.
+ */
 #include "tests/unit/client/promises.h"
 
 static struct weir_riemann *open_sync(const struct mock_server *server)
@@ -137,7 +138,8 @@ static void a_timeout_amid_a_frame_ends_the_connection(void **state)
     struct weir_message message = { .events = &event, .event_count = 1 };
     mock_start(&server);
     atomic_store(&server.paused, true);
-    struct weir_riemann *client = open_client(&server, (struct weir_riemann_options){ .kind = WEIR_RIEMANN_SYNC, .send_buffer_bytes = 16384 });
+    struct weir_riemann *client =
+        open_client(&server, (struct weir_riemann_options){ .kind = WEIR_RIEMANN_SYNC, .send_buffer_bytes = 16384 });
     assert_int_equal(weir_riemann_call(client, &message, 100 * MS, NULL, &error), -ETIMEDOUT);
     assert_int_equal(counts_of(client).connections_lost, 1);
     assert_int_equal(counts_of(client).lost_part, 1);
@@ -193,7 +195,8 @@ static void what_is_no_frame_is_not_taken(void **state)
     struct weir_riemann *none = NULL;
     struct weir_riemann_options large = { .queue = SIZE_MAX / 2 };
     assert_int_equal(weir_riemann_open(&none, "127.0.0.1:1", &large, NULL), -EINVAL);
-    assert_int_equal(weir_riemann_open(&none, "nowhere", &(struct weir_riemann_options){ .may_start_down = true }, NULL), -EINVAL);
+    assert_int_equal(weir_riemann_open(&none, "nowhere", &(struct weir_riemann_options){ .may_start_down = true }, NULL),
+                     -EINVAL);
 }
 
 int main(void)
