@@ -382,13 +382,13 @@ static int run_level(const struct wish *wish, size_t number, struct load_server 
     level->options.progress = shows ? show : NULL;
     level->options.progress_ns = PROGRESS_NS;
     level->options.context = &showing;
-    load_server_look(server);
-    before = *server;
     if (wish->profile)
         load_profile_start(&profile, server->pid, wish->profile, wish->clients[number]);
-    int rc = weir_load_run(&level->options, &level->report, error);
-    load_profile_stop(&profile);
     load_server_look(server);
+    before = *server;
+    int rc = weir_load_run(&level->options, &level->report, error);
+    load_server_look(server);
+    load_profile_stop(&profile);
     level->server = load_server_between(&before, server);
     level->options.progress = NULL;
     level->options.context = NULL;
