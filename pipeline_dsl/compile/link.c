@@ -40,9 +40,11 @@ static int run(struct link *link, struct weir_command *command, const char *what
     return 0;
 }
 
-/* `rooms`: the file may include the rooms' headers, which users' files may not. */
-static int compile(struct link *link, const char *source, const char *object, bool rooms, const char *what, struct weir_error *error)
+/* `prototypes`: included in front of a user's file; null for the generated one, which alone may include the rooms' headers. */
+static int compile(struct link *link, const char *source, const char *object, const char *prototypes, const char *what,
+                   struct weir_error *error)
 {
+    bool rooms = !prototypes;
     struct weir_command command = WEIR_COMMAND_INIT;
     weir_command_add_words(&command, weir_buffer_text(&link->kit->cc));
     weir_command_add_words(&command, weir_buffer_text(&link->kit->cflags));
@@ -51,6 +53,10 @@ static int compile(struct link *link, const char *source, const char *object, bo
     weir_command_printf(&command, "-ffile-prefix-map=%s=%s", link->folder, link->topology->name);
     weir_command_add(&command, rooms ? "-w" : "-Wall");
     weir_command_printf(&command, rooms ? "-I%s/weir" : "-I%s", weir_buffer_text(&link->kit->include_dir));
+    if (prototypes) {
+        weir_command_add(&command, "-include");
+        weir_command_add(&command, prototypes);
+    }
     weir_command_add(&command, "-c");
     weir_command_add_path(&command, source);
     weir_command_add(&command, "-o");
@@ -69,6 +75,22 @@ static bool is_first_use(const struct weir_topology *topology, uint32_t stage)
     return true;
 }
 
+/* What is included in front of a `call` file: the functions as the stages call them, so that the compiler refuses one of another
+ * shape, which would crash the server. */
+static int write_prototypes(struct link *link, const char *file, const char *path, struct weir_error *error)
+{
+    struct weir_buffer text = WEIR_BUFFER_INIT;
+    weir_buffer_puts(&text, "#include <weir/call.h>\n");
+    for (uint32_t i = 0; i < link->topology->stage_count; i++) {
+        const struct weir_topology_stage *stage = &link->topology->stages[i];
+        if (stage->verb == WEIR_CALL && strcmp(stage->text, file) == 0)
+            weir_buffer_printf(&text, "int %s(struct weir_item *item, struct weir_call *call);\n", stage->symbol);
+    }
+    int rc = write_source(path, &text, error);
+    weir_buffer_release(&text);
+    return rc;
+}
+
 static int compile_calls(struct link *link, struct weir_command *linking, struct weir_error *error)
 {
     int rc = 0;
@@ -76,11 +98,15 @@ static int compile_calls(struct link *link, struct weir_command *linking, struct
         const struct weir_topology_stage *stage = &link->topology->stages[i];
         if (stage->verb != WEIR_CALL || !is_first_use(link->topology, i))
             continue;
-        struct weir_buffer object = WEIR_BUFFER_INIT, what = WEIR_BUFFER_INIT;
+        struct weir_buffer object = WEIR_BUFFER_INIT, prototypes = WEIR_BUFFER_INIT, what = WEIR_BUFFER_INIT;
         weir_buffer_printf(&object, "%s/call%u.o", link->folder, i);
         weir_buffer_printf(&what, "%s, which stage %s calls", stage->text, stage->full_name);
-        rc = compile(link, stage->text, weir_buffer_text(&object), false, weir_buffer_text(&what), error);
+        weir_buffer_printf(&prototypes, "%s/call%u.h", link->folder, i);
+        rc = write_prototypes(link, stage->text, weir_buffer_text(&prototypes), error);
+        if (rc == 0)
+            rc = compile(link, stage->text, weir_buffer_text(&object), weir_buffer_text(&prototypes), weir_buffer_text(&what), error);
         weir_command_add(linking, weir_buffer_text(&object));
+        weir_buffer_release(&prototypes);
         weir_buffer_release(&object);
         weir_buffer_release(&what);
     }
@@ -96,6 +122,9 @@ static int link_all(struct link *link, struct weir_command *command, const char 
     weir_command_add(command, "-Wl,--end-group");
     weir_command_add(command, "-o");
     weir_command_add(command, binary);
+    for (uint32_t i = 0; i < link->topology->stage_count; i++)
+        if (link->topology->stages[i].verb == WEIR_CALL)
+            return run(link, command, "to link the server; does each `call` file define its function, and not as static?", error);
     return run(link, command, "to link the server", error);
 }
 
@@ -110,7 +139,7 @@ static int build_in(struct link *link, const struct weir_buffer *source, const c
     weir_command_add(&linking, weir_buffer_text(&o));
     int rc = write_source(weir_buffer_text(&c), source, error);
     if (rc == 0)
-        rc = compile(link, weir_buffer_text(&c), weir_buffer_text(&o), true, "the generated C file", error);
+        rc = compile(link, weir_buffer_text(&c), weir_buffer_text(&o), NULL, "the generated C file", error);
     if (rc == 0)
         rc = compile_calls(link, &linking, error);
     if (rc == 0)

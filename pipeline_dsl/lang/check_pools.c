@@ -138,8 +138,30 @@ static void check_unused(struct weir_checker *checker)
     }
 }
 
+/* --- threads ------------------------------------------------------------------------------------------------------------------------- */
+
+/* The slots of the contract between server and tracer, which this room may not include. */
+#define THREADS_SEEN 256u
+
+static void check_threads(struct weir_checker *checker)
+{
+    const struct weir_topology *topology = checker->topology;
+    uint64_t threads = 0;
+    for (uint32_t i = 0; i < topology->pool_count; i++) {
+        uint64_t before = threads;
+        threads += topology->pools[i].threads;
+        if (before > THREADS_SEEN || threads <= THREADS_SEEN)
+            continue;
+        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_W109_MANY_THREADS, checker->pool_nodes[i]->name_span,
+                                               "with '%s' there are more than %u threads, and a tracer sees no more", topology->pools[i].name,
+                                               THREADS_SEEN);
+        weir_diag_hint(checker->bag, diag, "use fewer threads; a few for each CPU are enough for stages that don't wait");
+    }
+}
+
 void weir_check_pools(struct weir_checker *checker)
 {
+    check_threads(checker);
     check_duties(checker);
     check_cycles(checker);
     check_unused(checker);

@@ -312,6 +312,12 @@ static const struct row rows[WEIR_CODE_COUNT] = {
         "Pipeline files are committed, and their text travels with the server. Use a service file or the\n"
         "environment.\n",
     },
+    [WEIR_W109_MANY_THREADS] = {
+        "W109", "more threads than a tracer can see",
+        "A server shows 256 of its threads to a tracer. The others work like all the rest, but nobody sees\n"
+        "what they do: every profile is called lossy, and `weir check` can't tell. Threads beyond a few per\n"
+        "CPU rarely help; a stage that waits wants more slots, not more threads.\n",
+    },
 };
 
 const char *weir_code_name(enum weir_code code)

@@ -65,7 +65,7 @@ int main(int argc, char **argv)
     bool asks = strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
     if (asks && argc < 3) {
         help(stdout);
-        return WEIR_EXIT_DONE;
+        return weir_cli_out("", 0);
     }
     const struct weir_verb *verb = find(asks ? argv[2] : argv[1]);
     if (!verb) {
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
         printf("weir %s %s\n\n%s\n", verb->name, verb->usage, verb->summary);
         if (verb == &weir_verb_load)
             printf("\n%s", load_manual);
-        return WEIR_EXIT_DONE;
+        return weir_cli_out("", 0);
     }
     return verb->run(argc - 1, argv + 1);
 }

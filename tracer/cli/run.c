@@ -52,8 +52,13 @@ static int make_server(const struct weir_topology *topology, const struct weir_b
         rc = find_cache(path, error);
     if (rc == 0)
         rc = weir_compile_key(&kit, topology, source, key, error);
+    /* A folder for the key, so that the process is called like the pipeline file: `weir record NAME` finds it. */
     if (rc == 0) {
-        weir_buffer_printf(path, "/%s-%s", topology->name, key);
+        weir_buffer_printf(path, "/%s", key);
+        rc = make_folder(weir_buffer_text(path), true, error);
+    }
+    if (rc == 0) {
+        weir_buffer_printf(path, "/%s", topology->name);
         if (access(weir_buffer_text(path), X_OK) != 0)
             rc = weir_compile_link(&kit, topology, source, weir_buffer_text(path), &log, error);
     }

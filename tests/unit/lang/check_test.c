@@ -148,6 +148,7 @@ static void warnings(void **state)
     expect_findings(POOLS HEAD "decode riemann\nbusy 1us pause 1us\n" HANDOFF TAIL, "W102:busy");
     expect_findings(POOLS HEAD "decode riemann\nbusy 1us pause 0us\n" HANDOFF TAIL, "");
     expect_findings(SERVER "pool spare threads 1\n", "W105:spare");
+    expect_findings(SERVER "pool spare threads 1000\n", "W109:spare W105:spare");
     expect_findings(SERVER "pipeline t {\nindex\nreply\n}\n", "W105:t");
 }
 
