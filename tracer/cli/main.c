@@ -32,7 +32,7 @@ int weir_cli_usage(const struct weir_verb *verb, const char *format, ...)
 
 int weir_cli_out(const void *data, size_t size)
 {
-    if (fwrite(data, 1, size, stdout) == size && fflush(stdout) == 0)
+    if (fwrite(data, 1, size, stdout) == size && fflush(stdout) == 0 && !ferror(stdout))
         return WEIR_EXIT_DONE;
     if (errno != EPIPE)
         fprintf(stderr, "weir: can't write to stdout: %s\n", strerror(errno));
