@@ -15,6 +15,7 @@
 #include "pipeline_dsl/client/driver.h"
 
 #define SLICE_FIRST_NS 100000000u
+#define DIALLERS 32u
 #define RIDES_MOST ((size_t)1 << 31)
 
 /* What all drivers and the caller share; released in one place. */
@@ -28,6 +29,7 @@ struct run {
     struct weir_driver *drivers;
     size_t driver_count;
     atomic_int wish;
+    atomic_bool refused; /* a connection could not be made */
     int wake_fd;  /* edge-triggered in each driver's epoll: the wish has changed */
     int ended_fd; /* each driver adds 1 at its end */
 };
@@ -161,10 +163,10 @@ static int make_connection(struct run *run, struct weir_driver *driver, struct w
         connection->frames = calloc(driver->in_flight, sizeof *connection->frames);
     if (!connection->rides || (options->mode == WEIR_LOAD_BATCH && !connection->frames))
         return no_memory(run, error);
-    return weir_driver_connect(connection, error);
+    return 0;
 }
 
-static int connect_all(struct run *run, struct weir_error *error)
+static int make_connections(struct run *run, struct weir_error *error)
 {
     size_t number = 0;
     for (size_t i = 0; i < run->driver_count; i++) {
@@ -176,6 +178,48 @@ static int connect_all(struct run *run, struct weir_error *error)
         }
     }
     return 0;
+}
+
+/* One of the threads that connect, each every DIALLERS-th: over a long link one after the other would take minutes. */
+struct dialler {
+    struct run *run;
+    size_t first, step;
+    int rc;
+    struct weir_error error;
+    pthread_t thread;
+};
+
+static void *dial_some(void *argument)
+{
+    struct dialler *dialler = argument;
+    struct run *run = dialler->run;
+    for (size_t i = dialler->first; i < run->connection_count && !dialler->rc; i += dialler->step)
+        if (!atomic_load_explicit(&run->refused, memory_order_relaxed))
+            dialler->rc = weir_driver_connect(&run->connections[i], &dialler->error);
+    if (dialler->rc)
+        atomic_store_explicit(&run->refused, true, memory_order_relaxed); /* the others need not try */
+    return NULL;
+}
+
+static int connect_all(struct run *run, struct weir_error *error)
+{
+    struct dialler diallers[DIALLERS] = { 0 };
+    size_t count = run->connection_count / 4 < DIALLERS ? run->connection_count / 4 + 1 : DIALLERS;
+    int rc = 0;
+    for (size_t i = 0; i < count; i++)
+        diallers[i] = (struct dialler){ .run = run, .first = i, .step = count };
+    size_t started = 1;
+    while (started < count && pthread_create(&diallers[started].thread, NULL, dial_some, &diallers[started]) == 0)
+        started++;
+    dial_some(&diallers[0]);
+    for (size_t i = started; i < count; i++)
+        dial_some(&diallers[i]); /* for which there was no thread */
+    for (size_t i = 1; i < started; i++)
+        pthread_join(diallers[i].thread, NULL);
+    for (size_t i = 0; i < count && !rc; i++)
+        if (diallers[i].rc)
+            rc = weir_error_set(error, diallers[i].error.exit, -diallers[i].rc, "%s", diallers[i].error.text);
+    return rc;
 }
 
 /* --- while it runs -------------------------------------------------------------------------------------------------------- */
@@ -370,6 +414,8 @@ int weir_load_run(const struct weir_load_options *options, struct weir_load_repo
     }
     if (!rc)
         rc = make_drivers(&run, error);
+    if (!rc)
+        rc = make_connections(&run, error);
     if (!rc)
         rc = connect_all(&run, error);
     if (!rc)
