@@ -188,6 +188,52 @@ static void all_messages_pass_a_queue_of_one_in_order(void **state)
     harness_remove(&server);
 }
 
+/* Connects, sends, and goes at once without reading, by a reset, until it is told to stop. */
+static void *rude_run(void *argument)
+{
+    struct client *rude = argument;
+    static const struct linger reset = { 1, 0 };
+    uint8_t good[128];
+    size_t size = harness_message(good, sizeof good, 1, "rude");
+    while (!__atomic_load_n(&rude->failed, __ATOMIC_RELAXED)) {
+        int fd = harness_connect(rude->port);
+        if (fd < 0)
+            continue;
+        send_range(fd, 0, 100 + rude->answered++ % 300, good, size);
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+        close(fd);
+    }
+    return NULL;
+}
+
+/* Items of connections that have gone are everywhere: parked, queued, at work, finished. */
+static void connections_that_go_while_parked_hold_nobody_up(void **state)
+{
+    (void)state;
+    struct harness_server server;
+    struct client rude[4];
+    harness_run(&server, "pool io threads 3\npool workers threads 2\n"
+                         "pipeline riemann {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 1MiB\n"
+                         "    handoff workers limit 64MiB items 1 full block\n    decode riemann\n    index\n    encode riemann\n    reply\n}\n");
+    for (int i = 0; i < 4; i++) {
+        rude[i] = (struct client){ .port = server.port };
+        assert_int_equal(pthread_create(&rude[i].handle, NULL, rude_run, &rude[i]), 0);
+    }
+    run_clients(&server, 3, harness_count(10000, 200000), 64);
+    for (int i = 0; i < 4; i++) {
+        __atomic_store_n(&rude[i].failed, true, __ATOMIC_RELAXED);
+        pthread_join(rude[i].handle, NULL);
+    }
+    run_clients(&server, 3, harness_count(1000, 10000), 64);
+    assert_int_equal(harness_wait(&server, SIGTERM), 0);
+    harness_check_conservation(&server);
+    assert_true(harness_counter(&server, "ways_in", "riemann", "abandoned") > 0);
+    assert_int_equal(harness_counter(&server, "ways_in", "riemann", "in_flight"), 0);
+    assert_int_equal(harness_counter(&server, "queues", "riemann.handoff", "parked"), 0);
+    assert_int_equal(harness_counter(&server, "queues", "riemann.handoff", "queued"), 0);
+    harness_remove(&server);
+}
+
 /* Two handoffs in a row: the middle pool waits for room. */
 static void workers_wait_for_the_next_pool(void **state)
 {
@@ -406,6 +452,7 @@ int main(void)
         cmocka_unit_test(drop_newest_drops_the_new_ones),
         cmocka_unit_test(drop_oldest_drops_the_head),
         cmocka_unit_test(all_messages_pass_a_queue_of_one_in_order),
+        cmocka_unit_test(connections_that_go_while_parked_hold_nobody_up),
         cmocka_unit_test(workers_wait_for_the_next_pool),
         cmocka_unit_test(a_slow_stage_bounds_the_queue_and_the_memory),
         cmocka_unit_test(tiny_messages_in_a_queue_of_arenas_take_little_memory),

@@ -311,8 +311,10 @@ static void deferred_wakeups_come_in_the_end_or_with_many_items(void **state)
     usleep(50000);
     for (int i = 0; i < 100; i++)
         weir_queue_push(&crowd.bench.queue, &crowd.bench.thread, item_new(), false, &evicted);
-    assert_int_equal(taken_within_ms(&crowd, 103, 5000), 103);
+    /* 64 wake it; it may be asleep again before the rest comes. */
+    assert_in_range(taken_within_ms(&crowd, 103, 100), 3 + 64, 103);
     weir_intake_wake(&crowd.bench.intake, &crowd.bench.thread);
+    assert_int_equal(taken_within_ms(&crowd, 103, 5000), 103);
     weir_intake_close(&crowd.bench.intake);
     pthread_join(taker, NULL);
     tear_down(&crowd.bench);
