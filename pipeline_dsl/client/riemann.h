@@ -77,7 +77,8 @@ struct weir_riemann_options { /* 0 gives what is in brackets */
     size_t datagram_max_bytes;   /* what a server takes [16384] */
     uint64_t linger_ns;          /* that an event waits for others at most [10 ms] */
     uint64_t room_wait_ns;       /* that a send waits for room before it is refused [0: not at all] */
-    uint64_t silence_ns; /* without any reply while one is owed: between this and twice this ends the connection [0: never] */
+    uint64_t silence_ns;         /* without any reply while one is owed: between this and twice this (sync: this) ends the
+                                    connection [0: never] */
     uint64_t connect_timeout_ns; /* [5 s] */
     uint64_t backoff_first_ns;   /* [100 ms] */
     uint64_t backoff_most_ns;    /* [5 s]; each delay lies between half and all of what doubles up to here */

@@ -188,13 +188,17 @@ static int lock(struct weir_sync *sync, uint64_t until)
 
 int weir_sync_call(struct weir_sync *sync, struct weir_promise *promise, uint64_t timeout_ns)
 {
+    /* A server that says nothing for so long is given up, connection and all; a caller's own deadline leaves the connection be. */
+    bool silence = sync->options.silence_ns && sync->options.silence_ns < timeout_ns;
+    if (silence)
+        timeout_ns = sync->options.silence_ns;
     uint64_t now = timeout_ns == NEVER ? 0 : weir_clock_ns();
     uint64_t until = timeout_ns > NEVER - 1 - now ? NEVER : now + timeout_ns;
     struct trip trip = { .result = WEIR_CLIENT_UNANSWERED, .reach = WEIR_REACH_NOTHING };
     if (lock(sync, until) != 0) {
         weir_promise_count(promise);
         weir_promise_fail(promise, WEIR_CLIENT_UNANSWERED, WEIR_REACH_NOTHING, 0);
-        return -ETIMEDOUT;
+        return silence ? 0 : -ETIMEDOUT;
     }
     int rc = sync->fd < 0 ? connect_again(sync, until) : 0;
     if (!rc && sync->owed >= sync->options.in_flight)
@@ -213,12 +217,13 @@ int weir_sync_call(struct weir_sync *sync, struct weir_promise *promise, uint64_
         good = weir_promise_judge(promise, trip.connection, trip.payload, trip.size);
     }
     /* What came beyond the answer answers nothing. */
-    if (sync->fd >= 0 && (!good || (answered && sync->inbox.end > sync->inbox.start)))
+    bool silent = silence && !answered && trip.result == WEIR_CLIENT_UNANSWERED;
+    if (sync->fd >= 0 && (!good || silent || (answered && sync->inbox.end > sync->inbox.start)))
         drop(sync);
     pthread_mutex_unlock(&sync->mutex);
     if (answered)
         weir_promise_fulfil(promise);
     else
         weir_promise_fail(promise, trip.result, trip.reach, trip.connection);
-    return !answered && trip.result == WEIR_CLIENT_UNANSWERED ? -ETIMEDOUT : 0;
+    return !silence && !answered && trip.result == WEIR_CLIENT_UNANSWERED ? -ETIMEDOUT : 0;
 }

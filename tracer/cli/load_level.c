@@ -93,21 +93,31 @@ static double capacity(const struct load_level *level)
     return (double)level->report.connections * (level->options.mode == WEIR_LOAD_SYNC ? 1 : (double)level->options.in_flight);
 }
 
-/* Which resource stood at its limit in this level, as "there ..." */
-static void limit(const struct load_level *level, char *text, size_t size)
+/* Which resource stood at its limit in this level; false when none did, with what is known. In a sweep connections that wait one
+ * by one are no limit, since each level has more of them; of a single level that is what there is to say. */
+static bool limit(const struct load_level *level, bool single, char *text, size_t size)
 {
     const struct load_server_use *server = &level->server;
     const struct weir_load_report *report = &level->report;
-    double cpus = (double)sysconf(_SC_NPROCESSORS_ONLN), own = own_cpus(report);
+    double cpus = (double)sysconf(_SC_NPROCESSORS_ONLN), own = own_cpus(report), under_way = capacity(level);
+    bool full = report->in_flight >= 0.9 * under_way;
     if (server->known && server->busiest >= AT_LIMIT)
         snprintf(text, size, "the server's CPU stood at its limit: its thread %s used %.0f %% of one CPU", server->thread,
                  server->busiest * 100);
     else if (own_busiest(report) >= AT_LIMIT)
-        snprintf(
-            text, size,
-            "the driver's own CPU stood at its limit (%.0f %% of one CPU for its busiest thread), so this is not the server's "
-            "knee; give it more --threads or a machine of its own",
-            own_busiest(report) * 100);
+        snprintf(text, size,
+                 "the driver's own CPU stood at its limit (%.0f %% of one CPU for its busiest thread), so this is not the "
+                 "server's; give it more --threads or a machine of its own",
+                 own_busiest(report) * 100);
+    else if (full && (double)level->options.clients > under_way)
+        snprintf(text, size,
+                 "the round trip stood at its limit: %zu clients wait for their turn on %llu connection%s with at most %.0f "
+                 "messages under way; pipeline, batch, or share less",
+                 level->options.clients, (unsigned long long)report->connections, report->connections == 1 ? "" : "s", under_way);
+    else if (full && single && under_way <= (double)report->connections)
+        snprintf(text, size,
+                 "the round trip stood at its limit: a connection never has more than 1 message under way, and waits for its "
+                 "answer; pipeline or batch");
     else if (server->machine >= AT_LIMIT * cpus && server->known)
         snprintf(text, size,
                  "this machine's %.0f CPUs stood at their limit: the server used %.2f, the driver itself %.2f, and the rest went "
@@ -117,20 +127,18 @@ static void limit(const struct load_level *level, char *text, size_t size)
         snprintf(text, size,
                  "the %.0f CPUs of this machine, where the driver runs, stood at their limit, and the driver used %.2f of them",
                  cpus, own);
-    else if (report->in_flight >= 0.95 * capacity(level) && (double)level->options.clients > capacity(level))
-        snprintf(text, size,
-                 "the round trip stood at its limit: %zu clients wait for their turn on %llu connections that have at most %.0f "
-                 "messages under way; pipeline, batch, or share less",
-                 level->options.clients, (unsigned long long)report->connections, capacity(level));
-    else if (server->known)
-        snprintf(
-            text, size,
-            "neither the server's CPU (%.2f CPUs used) nor the driver's own (%.2f) stood at its limit, nor the round trip: the "
-            "server waits for something else",
-            server->cpus, own);
-    else
-        snprintf(text, size,
-                 "the driver's own CPU (%.2f CPUs used) did not stand at its limit; the server's can't be seen from here", own);
+    else {
+        if (server->known)
+            snprintf(text, size,
+                     "neither the server's CPU (%.2f CPUs used) nor the driver's own (%.2f) stood at its limit, nor the round "
+                     "trip: the server waits for something else",
+                     server->cpus, own);
+        else
+            snprintf(text, size,
+                     "the driver's own CPU (%.2f CPUs used) did not stand at its limit; the server's can't be seen from here", own);
+        return false;
+    }
+    return true;
 }
 
 static const struct load_level *level_at(const struct load_sweep *sweep, double clients)
@@ -161,7 +169,7 @@ static void say_knee(struct load_sweep *sweep)
     double last_level = (double)last->options.clients;
     bool levels_off = weir_scaling_at(scaling, last_level) < 0.9 * scaling->most,
          falls = levels_off && scaling->peak < last_level;
-    limit(scaling->shape == WEIR_SCALING_KNEE ? level_at(sweep, scaling->knee) : first, why, sizeof why);
+    limit(scaling->shape == WEIR_SCALING_KNEE ? level_at(sweep, scaling->knee) : first, false, why, sizeof why);
     switch (scaling->shape) {
     case WEIR_SCALING_KNEE:
         snprintf(sweep->knee, sizeof sweep->knee, "linear up to about %s client%s, %s about %s events/s; at %zu clients %s",
@@ -292,6 +300,9 @@ void load_print_level(struct weir_buffer *out, const struct load_level *level)
     weir_buffer_printf(out, "  %-11s %12s until the last answer%s\n", "duration", load_duration((double)report->duration_ns, a),
                        said[report->end]);
     print_cpu(out, level);
+    char why[300];
+    if (!level->options.rate && !level->options.datagram && report->measured && limit(level, true, why, sizeof why))
+        weir_buffer_printf(out, "\n  %s\n", why);
 }
 
 static void print_row(struct weir_buffer *out, const struct load_level *level, bool server, const struct load_sweep *sweep)

@@ -127,6 +127,25 @@ static void a_timeout_leaves_its_answer_to_be_swallowed(void **state)
     mock_stop(&server);
 }
 
+static void silence_ends_the_connection(void **state)
+{
+    (void)state;
+    struct mock_server server = { 0 };
+    mock_start(&server);
+    atomic_store(&server.paused, true);
+    struct weir_riemann *client = open_client(
+        &server, (struct weir_riemann_options){ .kind = WEIR_RIEMANN_SYNC, .silence_ns = 50 * MS, .backoff_first_ns = 10 * MS });
+    expect(send_small(client), WEIR_CLIENT_UNANSWERED, WEIR_REACH_WHOLE);
+    assert_int_equal(counts_of(client).connections_lost, 1);
+    atomic_store(&server.paused, false);
+    usleep(20000);
+    expect(send_small(client), WEIR_CLIENT_ACKED, WEIR_REACH_WHOLE);
+    assert_int_equal(counts_of(client).connections, 2);
+    assert_int_equal(counts_of(client).late, 0);
+    weir_riemann_close(client, 0);
+    mock_stop(&server);
+}
+
 static void a_timeout_amid_a_frame_ends_the_connection(void **state)
 {
     (void)state;
@@ -206,6 +225,7 @@ int main(void)
         cmocka_unit_test(threads_take_turns),
         cmocka_unit_test(each_failure_has_its_result),
         cmocka_unit_test(a_timeout_leaves_its_answer_to_be_swallowed),
+        cmocka_unit_test(silence_ends_the_connection),
         cmocka_unit_test(a_timeout_amid_a_frame_ends_the_connection),
         cmocka_unit_test(a_datagram_is_sent_and_has_no_answer),
         cmocka_unit_test(what_is_no_frame_is_not_taken),
