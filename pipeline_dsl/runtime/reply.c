@@ -101,12 +101,17 @@ void weir_conn_complete(struct weir_conn *conn, struct weir_item *item)
             weir_item_refuse(item, "overloaded: %zu bytes of replies wait for this connection to read them", conn->ring_bytes);
         conn->ring_bytes += item->reply.length;
     }
-    weir_item_segment_begin(&conn->loop->thread, item, conn->way->reply_queue, conn->way->reply_stage);
     *place(conn, item->sequence) = item;
     while (conn->ready_sequence != conn->next_sequence && *place(conn, conn->ready_sequence))
         conn->ready_sequence++;
     if (conn->ready_sequence != conn->send_sequence)
         mark_dirty(conn);
+}
+
+/* An item waits in the ring until it is sent, not until its loop has taken it back: the segment begins with the first attempt. */
+static void begin_sending(struct weir_conn *conn, struct weir_item *item)
+{
+    weir_item_segment_begin(&conn->loop->thread, item, conn->way->reply_queue, conn->way->reply_stage);
 }
 
 /* The head of the ring has been written. Returns its size in the ring's block. */
@@ -120,6 +125,8 @@ static size_t head_done(struct weir_conn *conn)
         conn->ring_bytes -= item->reply.length;
     if (item->record.tick_count)
         weir_item_segment_end(&conn->loop->thread, &item->record);
+    else
+        begin_sending(conn, item); /* without a stamp: only counts it as such */
     weir_loop_item_free(conn->loop, item);
     return bytes;
 }
@@ -134,6 +141,16 @@ static uint32_t acks_at_head(struct weir_conn *conn)
         sequence++;
     }
     return count;
+}
+
+/* `count` replies at the head are about to be sent; those that an earlier send() left behind have begun then. */
+static void stamp_attempt(struct weir_conn *conn, uint32_t count)
+{
+    for (uint64_t s = conn->send_sequence, end = s + count; s != end; s++) {
+        struct weir_item *item = *place(conn, s);
+        if (item->weight && !item->record.tick_count)
+            begin_sending(conn, item);
+    }
 }
 
 /* One send(). Returns the bytes written, 0 when the socket takes no more, or -errno. */
@@ -159,6 +176,7 @@ static ssize_t send_head(struct weir_conn *conn, struct ring_change *change)
     const void *data = acks ? (const void *)conn->loop->acks : head->reply.data;
     size_t each = acks ? ACK_BYTES : head->reply.length;
     size_t size = acks ? acks * ACK_BYTES : each;
+    stamp_attempt(conn, acks ? acks : 1);
     ssize_t sent = send_some(conn, (const uint8_t *)data + conn->head_sent, size - conn->head_sent);
     if (sent <= 0)
         return sent;
