@@ -11,6 +11,7 @@
 
 #include "tracer/split.h"
 
+#define READINGS_SPREAD 0.1 /* a mean of readings may be off by that */
 #define EXACT_FLOOR 0.0005 /* half-width of an exact share when ticks and scheduler agree fully */
 
 struct totals {
@@ -220,6 +221,19 @@ static int set_rows(struct weir_window *window, const struct totals *totals, con
 
 /* --- queues, ways, edges, pools --------------------------------------------------------------------------------------------- */
 
+/* Do the waits in the log tell how deep the queue was? Not of items that left it without a pop (given up, or evicted), nor of those
+ * that stayed: pushed before the attach, or there still when the log was read for the last time. */
+static bool waits_tell_depth(const struct weir_topology_queue *shape, const struct weir_profile_queue *queue,
+                             const struct weir_items_queue *items, double held_mean)
+{
+    bool evicts = shape->kind == WEIR_QUEUE_REPLY || shape->full == WEIR_FULL_DROP_OLDEST;
+    if (evicts && queue->end.dropped > queue->begin.dropped)
+        return false;
+    double stayed = (double)grown(items->across_begin, queue->begin.queued) + (double)grown(items->across_end, queue->end.queued);
+    double missing = queue->depth_items_mean - held_mean;
+    return missing <= READINGS_SPREAD * queue->depth_items_mean || missing > stayed;
+}
+
 static void set_queues(struct weir_window *window, weir_aggregate_wakeups *wakeups, const void *context)
 {
     struct weir_profile *profile = window->profile;
@@ -232,7 +246,8 @@ static void set_queues(struct weir_window *window, weir_aggregate_wakeups *wakeu
         queue->wait = items->wait;
         queue->depth_items_mean = weir_histogram_mean(&queue->depth_items);
         queue->depth_bytes_mean = weir_histogram_mean(&queue->depth_bytes);
-        if (profile->mode == WEIR_MODE_EXACT && duration_ns > 0)
+        if (profile->mode == WEIR_MODE_EXACT && duration_ns > 0 &&
+            waits_tell_depth(&profile->topology.queues[i], queue, items, items->held_ns / duration_ns))
             queue->depth_items_mean = items->held_ns / duration_ns;
         /* Readings at random moments miss short peaks; a push that was stamped knows its own. */
         if (queue->depth_items.count && items->depth_items_max > queue->depth_items.max)

@@ -6,7 +6,8 @@
  * were read. That is what makes the two counts equal in exact mode, under load too.
  *
  * A reply has two segments: a worker finishes the item, an event loop sends what came back through the ring. The server counts
- * the item in the first; how long it took and how large it was is told by the second.
+ * the item in the first; how long it took and how large it was is told by the second. The ring holds the item, and its block
+ * counts it, until it is written: that is where the wait ends, and the sending, which is the reply's service, lies within it.
  */
 #include "tracer/items.h"
 
@@ -27,6 +28,8 @@ int weir_items_init(struct weir_items *items, const struct weir_topology *topolo
         const struct weir_topology_stage *stage = &topology->stages[topology->instances[i].stage];
         items->stages[i].reply_queue = stage->verb == WEIR_REPLY ? stage->queue : WEIR_NONE;
     }
+    for (uint32_t i = 0; items->queues && i < items->queue_count; i++)
+        items->queues[i].is_ring = topology->queues[i].kind == WEIR_QUEUE_REPLY;
     items->begin_ticks = UINT64_MAX;
     items->end_ticks = UINT64_MAX;
     for (uint32_t i = 0; i < WEIR_THREAD_SLOTS; i++)
@@ -87,10 +90,14 @@ static double clipped(double from, double to, double low, double high)
 static void add_wait(struct weir_items *items, uint32_t slot, const struct weir_contract_record *record)
 {
     struct weir_items_queue *queue = &items->queues[record->queue];
-    uint64_t pop = record->ticks[0];
+    uint64_t pop = record->ticks[queue->is_ring ? record->tick_count - 1 : 0];
     /* What was held counts also for an item that leaves after the window's end. */
     queue->held_ns += record->weight * items->ns_per_tick *
                       clipped((double)record->push_ticks, (double)pop, (double)items->begin_ticks, (double)items->end_ticks);
+    if (record->push_ticks < items->begin_ticks && pop >= items->begin_ticks)
+        queue->across_begin += record->weight;
+    if (record->push_ticks < items->end_ticks && pop >= items->end_ticks)
+        queue->across_end += record->weight;
     if (pop < items->slots[slot].begin_ticks || pop >= items->slots[slot].end_ticks)
         return;
     weir_histogram_add(&queue->wait, (uint64_t)((double)(pop - record->push_ticks) * items->ns_per_tick), record->weight);

@@ -25,8 +25,10 @@ struct weir_items_stage {
 };
 
 struct weir_items_queue {
+    bool is_ring; /* a reply ring: it holds an item until that is written; a handoff until it is popped */
     struct weir_histogram wait;
     double held_ns; /* item-ns that the queue held within the window: over its length, the mean depth */
+    uint64_t across_begin, across_end; /* items that it held at the window's ends, and that have left since */
     uint64_t depth_items_max, depth_bytes_max; /* right after a push */
 };
 

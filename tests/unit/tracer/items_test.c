@@ -125,6 +125,28 @@ static void a_reply_counts_once(void **state)
     assert_int_equal(items.queues[1].wait.count, 1);
 }
 
+/* The ring holds a reply until it is written, a handoff an item until it is popped: the mean depth hangs on both. */
+static void a_ring_holds_until_written(void **state)
+{
+    (void)state;
+    struct weir_contract_record popped = record_at(2000, 10);
+    struct weir_contract_record sent = { .push_ticks = 2060, .bytes = 6, .weight = 1, .queue = 1, .first = INSTANCE(REPLY),
+                                         .tick_count = 2, .ticks = { 2100, 2300 } };
+    weir_items_end(&items, 3, 2200);
+    items.end_ticks = 2200;
+    weir_items_add(&items, 3, 1, 0, &popped, 1);
+    weir_items_add(&items, 3, 1, 1, &sent, 1);
+    assert_true(items.queues[0].held_ns == 5);
+    assert_true(items.queues[1].held_ns == 70); /* 2060 to the window's end */
+    assert_int_equal(items.queues[1].across_end, 1);
+    assert_int_equal(items.queues[1].wait.count, 0); /* an item belongs to the window in which it is written */
+    sent.push_ticks = 2050;
+    sent.ticks[0] = 2080, sent.ticks[1] = 2150;
+    weir_items_add(&items, 3, 1, 2, &sent, 1);
+    assert_int_equal(items.queues[1].wait.max, 50);
+    assert_int_equal(items.stages[REPLY].service->max, 100);
+}
+
 static void lies_are_left_out(void **state)
 {
     (void)state;
@@ -161,6 +183,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(only_what_the_window_holds, start, stop),
         cmocka_unit_test_setup_teardown(weights_and_chains, start, stop),
         cmocka_unit_test_setup_teardown(a_reply_counts_once, start, stop),
+        cmocka_unit_test_setup_teardown(a_ring_holds_until_written, start, stop),
         cmocka_unit_test_setup_teardown(lies_are_left_out, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
