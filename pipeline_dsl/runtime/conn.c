@@ -321,7 +321,7 @@ void weir_conn_close(struct weir_conn *conn)
     /* Unread bytes would turn the close into a reset, which may overtake the replies that were just written. */
     shutdown(conn->fd, SHUT_WR);
     for (size_t discarded = 0; discarded < DISCARD_MOST;) {
-        ssize_t got = recv(conn->fd, NULL, DISCARD_MOST, MSG_DONTWAIT | MSG_TRUNC);
+        ssize_t got = recv(conn->fd, conn->loop->scratch, WEIR_LOOP_SCRATCH, MSG_DONTWAIT | MSG_TRUNC);
         if (got <= 0)
             break;
         discarded += (size_t)got;
