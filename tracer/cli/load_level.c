@@ -209,7 +209,7 @@ void load_sweep_judge(struct load_sweep *sweep)
             say_knee(sweep);
         else
             snprintf(sweep->knee, sizeof sweep->knee,
-                     "no knee can be told from so little: give three different levels with throughput, like --clients 1,4,16");
+                     "none can be told from so little: give three different levels with throughput, like --clients 1,4,16");
     }
     free(points);
 }
