@@ -80,7 +80,8 @@ struct weir_profile_way {
     struct weir_profile_way_count begin, end;
 };
 
-/* What flows from a stage to the next one of its pipeline, in the window. */
+/* What flows from a stage to the next one of its pipeline, in the window; or, of a stage that gave items up, to the pipeline's reply.
+ * Bytes and events are 0 where nobody knows them. */
 struct weir_profile_edge {
     uint32_t from, to; /* topology stages */
     uint64_t items, bytes, events;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tracer/edges.h"
 #include "tracer/split.h"
 
 #define READINGS_SPREAD 0.1 /* a mean of readings may be off by that */
@@ -219,7 +220,7 @@ static int set_rows(struct weir_window *window, const struct totals *totals, con
     return rc ? rc : set_intervals(window, totals);
 }
 
-/* --- queues, ways, edges, pools --------------------------------------------------------------------------------------------- */
+/* --- queues, ways, pools ---------------------------------------------------------------------------------------------------- */
 
 /* Do the waits in the log tell how deep the queue was? Not of items that left it without a pop (given up, or evicted), nor of those
  * that stayed: pushed before the attach, or there still when the log was read for the last time. */
@@ -282,62 +283,6 @@ static void set_unstamped(struct weir_window *window)
     }
 }
 
-/* Mean size of the items that came into a stage: from the log where it was stamped, else from the way in's own count. */
-static double mean_bytes(const struct weir_window *window, uint32_t stage)
-{
-    const struct weir_topology *topology = &window->profile->topology;
-    double bytes = 0, weight = 0;
-    for (uint32_t i = 0; i < topology->instance_count; i++) {
-        if (topology->instances[i].stage != stage)
-            continue;
-        bytes += window->items.stages[i].bytes;
-        weight += window->items.stages[i].bytes_weight;
-    }
-    uint32_t way = topology->pipelines[topology->stages[stage].pipeline].way;
-    if (weight <= 0 && way < topology->way_count) {
-        bytes = (double)grown(window->begin.ways[way].accepted_bytes, window->last.ways[way].accepted_bytes);
-        weight = (double)grown(window->begin.ways[way].accepted, window->last.ways[way].accepted);
-    }
-    return weight > 0 ? bytes / weight : 0;
-}
-
-static void add_edge(struct weir_window *window, uint32_t from, uint32_t to)
-{
-    struct weir_profile *profile = window->profile;
-    const struct weir_profile_row *row = &profile->rows[window->rows.stage_rows[to]];
-    const struct weir_profile_edge *before = profile->edge_count ? &profile->edges[profile->edge_count - 1] : NULL;
-    struct weir_profile_edge *edge = &profile->edges[profile->edge_count++];
-    *edge = (struct weir_profile_edge){ .from = from, .to = to, .items = row->items, .events = row->events };
-    edge->bytes = (uint64_t)fmin((double)edge->items * mean_bytes(window, to) + 0.5, 1e19);
-    /* Stages behind the decoder that don't count events pass on what came in. */
-    uint64_t known = profile->rows[window->rows.stage_rows[from]].events;
-    if (!known && before && before->to == from)
-        known = before->events;
-    if (!edge->events && edge->items)
-        edge->events = known;
-}
-
-static int set_edges(struct weir_window *window)
-{
-    struct weir_profile *profile = window->profile;
-    const struct weir_topology *topology = &profile->topology;
-    profile->edges = weir_arena_zalloc(&profile->arena, ((size_t)topology->stage_count * 2 + 1) * sizeof *profile->edges);
-    if (!profile->edges)
-        return -ENOMEM;
-    for (uint32_t p = 0; p < topology->pipeline_count; p++) {
-        const struct weir_topology_pipeline *pipeline = &topology->pipelines[p];
-        for (uint32_t i = 0; i < pipeline->stage_count; i++) {
-            uint32_t stage = pipeline->first_stage + i;
-            enum weir_verb_kind verb = topology->stages[stage].verb;
-            if (i + 1 < pipeline->stage_count)
-                add_edge(window, stage, stage + 1);
-            if ((verb == WEIR_THEN || verb == WEIR_TEE) && topology->stages[stage].target < topology->pipeline_count)
-                add_edge(window, stage, topology->pipelines[topology->stages[stage].target].first_stage);
-        }
-    }
-    return 0;
-}
-
 static const enum weir_state state_of[WEIR_PROBE_OFF_KINDS] = {
     [WEIR_WAIT_NONE] = WEIR_STATE_OTHER, [WEIR_WAIT_IDLE] = WEIR_STATE_IDLE, [WEIR_WAIT_FULL] = WEIR_STATE_BACKPRESSURED,
     [WEIR_WAIT_SLOT] = WEIR_STATE_STARVED, [WEIR_WAIT_IO] = WEIR_STATE_IO, [WEIR_WAIT_LOCK] = WEIR_STATE_LOCK,
@@ -390,10 +335,10 @@ int weir_aggregate(struct weir_window *window, weir_aggregate_wakeups *wakeups, 
         goto out;
     set_queues(window, wakeups, context);
     set_unstamped(window);
-    rc = set_edges(window);
+    set_pools(window);
+    rc = weir_edges_set(window);
     if (rc)
         goto out;
-    set_pools(window);
     profile->samples_kept = window->samples_kept;
     profile->records_kept = window->items.kept;
     profile->records_lost = window->items.lost;

@@ -258,14 +258,14 @@ static void depth_rows(const struct weir_card *card, uint32_t index)
     row(card, "bytes mean · max", text, NULL, WEIR_HEAT_INK);
 }
 
-static void refusal_row(const struct weir_card *card, const struct weir_profile_queue *queue)
+static void refusal_rows(const struct weir_card *card, const struct weir_profile_queue *queue)
 {
-    uint64_t refused = queue->end.dropped - queue->begin.dropped + queue->end.rejected - queue->begin.rejected;
-    char text[64];
-    if (queue->end.dropped + queue->end.rejected < queue->begin.dropped + queue->begin.rejected || !refused)
-        return;
-    snprintf(text, sizeof text, "%s", weir_figure_rate(weir_view_per_s(card->profile, refused)).text);
-    row(card, "refused", text, WEIR_HEAT_INK, "#ffffff");
+    const uint64_t begin[] = { queue->begin.rejected, queue->begin.dropped }, end[] = { queue->end.rejected, queue->end.dropped };
+    static const char *const labels[] = { "rejected", "dropped" };
+    for (int i = 0; i < 2; i++)
+        if (end[i] > begin[i])
+            row(card, labels[i], weir_figure_rate(weir_view_per_s(card->profile, (double)(end[i] - begin[i]))).text, WEIR_HEAT_INK,
+                "#ffffff");
 }
 
 static void queue_measured(const struct weir_card *card, uint32_t index)
@@ -284,7 +284,7 @@ static void queue_measured(const struct weir_card *card, uint32_t index)
              weir_figure_ns(weir_view_quantile(&queue->wakeup, 0.99)));
     part_row(card, shape->stage, WEIR_PART_POP, "pop");
     depth_rows(card, index);
-    refusal_row(card, queue);
+    refusal_rows(card, queue);
 }
 
 static void queue_structure(const struct weir_card *card, const struct weir_topology_queue *shape)

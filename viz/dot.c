@@ -154,7 +154,8 @@ static void label_beside(struct weir_buffer *out, const char *items, const char 
                        "HEIGHT=\"12\"></TD><TD WIDTH=\"106\" HEIGHT=\"12\"><TABLE ALIGN=\"LEFT\" BORDER=\"0\" CELLSPACING=\"0\" "
                        "CELLPADDING=\"0\"><TR><TD>");
     weir_escape_html(out, items, WEIR_ESCAPE_ANY);
-    weir_buffer_puts(out, " · ");
+    if (*bytes)
+        weir_buffer_puts(out, " · ");
     weir_escape_html(out, bytes, WEIR_ESCAPE_ANY);
     weir_buffer_puts(out, "</TD></TR></TABLE></TD></TR></TABLE>>");
 }
@@ -165,14 +166,15 @@ static void edge_style(const struct graph *graph, uint32_t from, uint32_t to, bo
     const struct weir_profile_edge *edge = graph->card.profile ? weir_view_edge(graph->card.profile, from, to) : NULL;
     if (!edge || weir_view_empty(graph->card.profile))
         return;
-    struct weir_figure items = weir_figure_rate(weir_view_per_s(graph->card.profile, edge->items));
-    struct weir_figure bytes = weir_figure_byte_rate(weir_view_per_s(graph->card.profile, edge->bytes));
+    struct weir_figure items = weir_figure_rate(weir_view_per_s(graph->card.profile, (double)edge->items)), bytes = { "" };
+    if (isfinite(weir_view_edge_bytes(edge)))
+        bytes = weir_figure_byte_rate(weir_view_per_s(graph->card.profile, weir_view_edge_bytes(edge)));
     double part = graph->most_items ? (double)edge->items / (double)graph->most_items : 0;
     weir_buffer_printf(out, " penwidth=%.1f", 0.8 + 1.2 * part);
     if (!labelled)
         return;
     if (across)
-        weir_buffer_printf(out, " label=\"%s\\n%s\"", items.text, bytes.text);
+        weir_buffer_printf(out, " label=\"%s%s%s\"", items.text, *bytes.text ? "\\n" : "", bytes.text);
     else
         label_beside(out, items.text, bytes.text);
 }
@@ -247,6 +249,26 @@ static void ring_edge(const struct graph *graph, uint32_t stage, bool back, bool
     weir_buffer_puts(out, "]\n");
 }
 
+/* What a stage gave up goes straight to the reply. Such an edge doesn't take part in the ranking. */
+static void short_ways(const struct graph *graph)
+{
+    struct weir_buffer *out = graph->card.out;
+    const struct weir_profile *profile = graph->card.profile;
+    for (uint32_t i = 0; profile && i < profile->edge_count; i++) {
+        const struct weir_profile_edge *edge = &profile->edges[i];
+        if (!weir_view_edge_is_short(profile, edge) || !edge->items || weir_view_empty(profile))
+            continue;
+        weir_buffer_puts(out, "  ");
+        node_out(out, graph, edge->from);
+        weir_buffer_puts(out, " -> ");
+        node_in(out, graph, edge->to);
+        weir_buffer_puts(out, " [constraint=false style=dashed penwidth=1.2");
+        label_beside(out, stage_at(graph, edge->from)->verb == WEIR_HANDOFF ? "refused" : "failed",
+                     weir_figure_rate(weir_view_per_s(profile, (double)edge->items)).text);
+        weir_buffer_puts(out, "]\n");
+    }
+}
+
 static void edges(const struct graph *graph)
 {
     const struct weir_topology *topology = graph->card.topology;
@@ -265,6 +287,7 @@ static void edges(const struct graph *graph)
         if ((stage->verb == WEIR_THEN || stage->verb == WEIR_TEE) && topology->pipelines[stage->target].stage_count)
             flow(graph, i, topology->pipelines[stage->target].first_stage);
     }
+    short_ways(graph);
 }
 
 /* Neighbours in a pool's column that no item passes between keep their order all the same. */
@@ -324,7 +347,7 @@ int weir_dot_profile(const struct weir_profile *profile, const struct weir_verdi
 {
     struct graph graph = { .card = { .topology = &profile->topology, .profile = profile, .verdict = verdict, .out = out } };
     for (uint32_t i = 0; i < profile->edge_count; i++)
-        if (profile->edges[i].items > graph.most_items)
+        if (profile->edges[i].items > graph.most_items && !weir_view_edge_is_short(profile, &profile->edges[i]))
             graph.most_items = profile->edges[i].items;
     return draw(&graph, error);
 }

@@ -199,11 +199,11 @@ static json_t *edges(const struct weir_profile *profile)
         json_t *object = json_object();
         set(object, "from", text(profile->topology.stages[edge->from].full_name));
         set(object, "to", text(profile->topology.stages[edge->to].full_name));
-        set(object, "items_per_s", number(weir_view_per_s(profile, edge->items)));
-        set(object, "bytes_per_s", number(weir_view_per_s(profile, edge->bytes)));
-        set(object, "events_per_s", edge->events ? number(weir_view_per_s(profile, edge->events)) : json_null());
+        set(object, "items_per_s", number(weir_view_per_s(profile, (double)edge->items)));
+        set(object, "bytes_per_s", number(weir_view_per_s(profile, weir_view_edge_bytes(edge))));
+        set(object, "events_per_s", edge->events ? number(weir_view_per_s(profile, (double)edge->events)) : json_null());
         set(object, "items", count(edge->items));
-        set(object, "bytes", count(edge->bytes));
+        set(object, "bytes", isfinite(weir_view_edge_bytes(edge)) ? count(edge->bytes) : json_null());
         json_array_append_new(array, object);
     }
     return array;

@@ -34,19 +34,30 @@ const struct weir_profile_edge *weir_view_edge(const struct weir_profile *profil
     return NULL;
 }
 
+double weir_view_edge_bytes(const struct weir_profile_edge *edge)
+{
+    return edge->items && !edge->bytes ? NAN : (double)edge->bytes;
+}
+
+bool weir_view_edge_is_short(const struct weir_profile *profile, const struct weir_profile_edge *edge)
+{
+    const struct weir_topology_stage *from = &profile->topology.stages[edge->from], *to = &profile->topology.stages[edge->to];
+    return to->verb == WEIR_REPLY && from->pipeline == to->pipeline && edge->from + 1 < edge->to;
+}
+
 double weir_view_share(const struct weir_profile *profile, const struct weir_profile_row *row)
 {
     return !row || weir_view_empty(profile) ? NAN : row->share;
 }
 
-double weir_view_per_s(const struct weir_profile *profile, uint64_t count)
+double weir_view_per_s(const struct weir_profile *profile, double count)
 {
-    return profile->duration_ns ? (double)count * 1e9 / (double)profile->duration_ns : NAN;
+    return profile->duration_ns ? count * 1e9 / (double)profile->duration_ns : NAN;
 }
 
 double weir_view_items_per_s(const struct weir_profile *profile, const struct weir_profile_row *row)
 {
-    return row->stage == WEIR_NONE || row->part != WEIR_PART_NONE ? NAN : weir_view_per_s(profile, row->items);
+    return row->stage == WEIR_NONE || row->part != WEIR_PART_NONE ? NAN : weir_view_per_s(profile, (double)row->items);
 }
 
 /* The row that counts items: a part counts none by itself. */
@@ -209,8 +220,8 @@ void weir_view_load(const struct weir_profile *profile, struct weir_buffer *out)
         events += grown(profile->ways[i].begin.events, profile->ways[i].end.events);
     }
     if (events)
-        weir_buffer_printf(out, "%s in ", weir_figure_event_rate(weir_view_per_s(profile, events)).text);
-    weir_buffer_printf(out, "%s", weir_figure_message_rate(weir_view_per_s(profile, items)).text);
+        weir_buffer_printf(out, "%s in ", weir_figure_event_rate(weir_view_per_s(profile, (double)events)).text);
+    weir_buffer_printf(out, "%s", weir_figure_message_rate(weir_view_per_s(profile, (double)items)).text);
     if (profile->duration_ns)
         weir_buffer_printf(out, " · %.2f of %u CPUs", (double)profile->cpu_ns / (double)profile->duration_ns, profile->cpus);
 }

@@ -20,9 +20,13 @@ bool weir_view_empty(const struct weir_profile *profile);
 /* The row of a stage (part NONE) or of a part, over all ways in; null when it has none. */
 const struct weir_profile_row *weir_view_row(const struct weir_profile *profile, uint32_t stage, enum weir_part part);
 const struct weir_profile_edge *weir_view_edge(const struct weir_profile *profile, uint32_t from, uint32_t to);
+/* Bytes that passed it; NAN where items did and nobody knows their size. */
+double weir_view_edge_bytes(const struct weir_profile_edge *edge);
+/* Is it a short way: taken by items that its stage gave up, straight to the reply? */
+bool weir_view_edge_is_short(const struct weir_profile *profile, const struct weir_profile_edge *edge);
 
 double weir_view_share(const struct weir_profile *profile, const struct weir_profile_row *row);
-double weir_view_per_s(const struct weir_profile *profile, uint64_t count);
+double weir_view_per_s(const struct weir_profile *profile, double count);
 /* Items that entered the row's stage per second; NAN for parts and for rows that are no stage. */
 double weir_view_items_per_s(const struct weir_profile *profile, const struct weir_profile_row *row);
 /* CPU time for each item or event of the row's stage (of a part: of the stage that it is part of). Where a stage doesn't know its

@@ -203,6 +203,42 @@ static void threads_without_samples(void **state)
     close_window();
 }
 
+static const struct weir_profile_edge *edge(uint32_t from, uint32_t to)
+{
+    for (uint32_t i = 0; i < profile->edge_count; i++)
+        if (profile->edges[i].from == from && profile->edges[i].to == to)
+            return &profile->edges[i];
+    fail_msg("no edge from %u to %u", from, to);
+    return NULL;
+}
+
+/* What a handoff refused went straight to the reply, and not over the stages in between. */
+static void refused_items_have_their_own_edge(void **state)
+{
+    (void)state;
+    open_window(WEIR_MODE_LIGHT);
+    thread_at(&window.begin, 0, 0);
+    thread_at(&window.begin, 1, 1);
+    weir_window_begin(&window);
+    window.now.ns = window.begin.ns + SECOND;
+    thread_at(&window.now, 0, 0)->cells[AT(FRAME, 0)].entries = 100000;
+    window.now.threads[0].cells[AT(HANDOFF, 0)].entries = 100000;
+    window.now.threads[0].cells[AT(REPLY, 0)].entries = 99900;
+    thread_at(&window.now, 1, 1)->cells[AT(WORK, 0)].entries = 100;
+    window.now.threads[1].cells[AT(REPLY, 0)].entries = 100;
+    window.now.queues[0].rejected = 99000;
+    window.now.queues[0].dropped = 900;
+    assert_int_equal(weir_window_slice(&window), 0);
+    weir_window_end(&window);
+    assert_int_equal(weir_aggregate(&window, NULL, NULL), 0);
+    assert_int_equal(edge(FRAME, HANDOFF)->items, 100000);
+    assert_int_equal(edge(HANDOFF, WORK)->items, 100);
+    assert_int_equal(edge(WORK, REPLY)->items, 100);
+    assert_int_equal(edge(HANDOFF, REPLY)->items, 99900);
+    assert_int_equal(profile->edge_count, STAGES);
+    close_window();
+}
+
 /* A wakeup divides a sleep; a running thread runs on; no sum goes backwards when the kernel's own turns out smaller. */
 static void extrapolation(void **state)
 {
@@ -237,6 +273,7 @@ int main(void)
         cmocka_unit_test(both_modes_agree),
         cmocka_unit_test(states_sum_to_the_window),
         cmocka_unit_test(threads_without_samples),
+        cmocka_unit_test(refused_items_have_their_own_edge),
         cmocka_unit_test(extrapolation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,67 @@
+/* The graph's own statements: every flow has its edge, and all CPU time its place. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "tests/unit/sample.h"
+#include "viz/dot.h"
+#include "viz/json.h"
+#include "viz/render.h"
+
+static uint32_t stage_of(const struct weir_profile *profile, enum weir_verb_kind verb)
+{
+    for (uint32_t i = 0; i < profile->topology.stage_count; i++)
+        if (profile->topology.stages[i].verb == verb)
+            return i;
+    fail_msg("no such stage");
+    return 0;
+}
+
+static void draw(const struct weir_profile *profile, struct weir_buffer *dot)
+{
+    struct weir_buffer svg = WEIR_BUFFER_INIT;
+    struct weir_error error = WEIR_ERROR_INIT;
+    weir_buffer_clear(dot);
+    assert_int_equal(weir_dot_profile(profile, NULL, dot, &error), 0);
+    if (weir_render_dot(dot->data, "svg", &svg, &error) != 0)
+        fail_msg("%s", error.text);
+    weir_buffer_release(&svg);
+}
+
+/* Refused items go from the handoff straight to the reply ring: a dashed edge, and bytes that nobody knows are none. */
+static void refused_items_have_an_edge(void **state)
+{
+    (void)state;
+    struct weir_profile *profile = sample_after();
+    struct weir_buffer dot = WEIR_BUFFER_INIT, text = WEIR_BUFFER_INIT;
+    draw(profile, &dot);
+    assert_null(strstr(dot.data, "refused"));
+    uint32_t handoff = stage_of(profile, WEIR_HANDOFF), reply = stage_of(profile, WEIR_REPLY);
+    profile->edges[profile->edge_count++] = (struct weir_profile_edge){ .from = handoff, .to = reply, .items = 1640000 };
+    profile->queues[profile->topology.stages[handoff].queue].end.rejected += 1640000;
+    draw(profile, &dot);
+    const char *edge = strstr(dot.data, "style=dashed");
+    assert_non_null(edge);
+    assert_non_null(strstr(edge, "refused · 164 k/s"));
+    assert_non_null(strstr(dot.data, "rejected"));
+    assert_int_equal(weir_json_profile(profile, NULL, &text, NULL), 0);
+    json_t *root = json_loads(text.data, 0, NULL), *edges = json_object_get(root, "edges");
+    json_t *last = json_array_get(edges, json_array_size(edges) - 1);
+    assert_true(json_is_null(json_object_get(last, "bytes")) && json_is_null(json_object_get(last, "bytes_per_s")));
+    assert_int_equal(json_integer_value(json_object_get(last, "items")), 1640000);
+    json_decref(root);
+    weir_buffer_release(&dot);
+    weir_buffer_release(&text);
+    weir_profile_free(profile);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refused_items_have_an_edge),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
