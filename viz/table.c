@@ -122,12 +122,20 @@ static void stages(const struct weir_profile *profile, struct weir_buffer *out)
     finish(&grid, out);
 }
 
-/* Do parts of the row name hot functions themselves? */
-static bool parts_are_hot(const struct weir_profile *profile, uint32_t index)
+static bool is_shown(const struct weir_profile_row *row, uint32_t k)
 {
-    for (uint32_t i = index + 1; i < profile->row_count; i++)
-        if (profile->rows[i].part_of == index && profile->rows[i].hot_count)
-            return true;
+    return k < row->hot_count && k < HOT_MOST && row->hot[k].share >= HOT_LEAST;
+}
+
+/* Is most of the function's time shown with a part of the row already? */
+static bool shown_by_part(const struct weir_profile *profile, uint32_t index, const struct weir_profile_hot *hot)
+{
+    for (uint32_t i = index + 1; i < profile->row_count; i++) {
+        const struct weir_profile_row *part = &profile->rows[i];
+        for (uint32_t k = 0; part->part_of == index && is_shown(part, k); k++)
+            if (strcmp(part->hot[k].symbol, hot->symbol) == 0 && part->hot[k].share > hot->share / 2)
+                return true;
+    }
     return false;
 }
 
@@ -140,7 +148,9 @@ static void hot_functions(const struct weir_profile *profile, struct weir_buffer
     size_t before = grid.count;
     for (uint32_t i = 0; i < profile->row_count; i++) {
         const struct weir_profile_row *row = &profile->rows[i];
-        for (uint32_t k = 0; k < row->hot_count && k < HOT_MOST && !parts_are_hot(profile, i) && row->hot[k].share >= HOT_LEAST; k++) {
+        for (uint32_t k = 0; is_shown(row, k); k++) {
+            if (shown_by_part(profile, i, &row->hot[k]))
+                continue;
             weir_grid_cell(&grid, row->hot[k].symbol, 48);
             weir_grid_cell(&grid, row->name, NAME_MOST);
             cell(&grid, weir_figure_percent(row->hot[k].share).text);
