@@ -68,7 +68,7 @@ static struct weir_item *accept_payload(struct weir_conn *conn, const uint8_t *p
 {
     struct weir_loop *loop = conn->loop;
     struct weir_thread *thread = &loop->thread;
-    uint32_t weight = weir_thread_choose(thread);
+    uint32_t weight = weir_thread_choose(thread, conn->way_index);
     struct weir_item *item = weir_loop_item_new(loop);
     struct weir_block *block = weir_block_take(&loop->blocks, size);
     if (!item || !block || weir_conn_ring_reserve(conn) != 0) {

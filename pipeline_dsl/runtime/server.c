@@ -22,6 +22,7 @@
 #define END_NS 2000000000u
 #define ACCEPTS_A_TURN 64
 #define RETRY_MS 100
+#define COMPLAINT_NS 1000000000u
 
 /* --- accepting ----------------------------------------------------------------------------------------------------------- */
 
@@ -49,6 +50,18 @@ static void on_retry(uv_timer_t *timer)
         uv_poll_start(&acceptor->poll, UV_READABLE, on_acceptable);
 }
 
+/* One line a second at most: who can't connect must be able to find out why. */
+static void complain(struct weir_acceptor *acceptor, int code)
+{
+    uint64_t now = weir_clock_ns();
+    if (acceptor->complained_ns && now - acceptor->complained_ns < COMPLAINT_NS)
+        return;
+    acceptor->complained_ns = now;
+    fprintf(stderr, "%s: can't accept more connections: %s; they wait until others have gone%s\n",
+            acceptor->server->plan->ways[acceptor->way].name, strerror(code),
+            code == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+}
+
 static void on_acceptable(uv_poll_t *poll, int status, int events)
 {
     struct weir_acceptor *acceptor = poll->data;
@@ -63,6 +76,7 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
         }
         /* Without descriptors the socket stays readable: wait, rather than spin, until a connection has gone. */
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            complain(acceptor, errno);
             uv_poll_stop(poll);
             uv_timer_start(&acceptor->retry, on_retry, RETRY_MS, 0);
         }

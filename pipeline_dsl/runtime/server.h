@@ -22,6 +22,7 @@ struct weir_acceptor {
     uv_timer_t retry; /* after the process ran out of descriptors */
     struct weir_server *server;
     uint32_t way;
+    uint64_t complained_ns; /* when it last said that it can't accept */
 };
 
 struct weir_server {

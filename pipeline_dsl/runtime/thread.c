@@ -19,7 +19,7 @@
 #include "base/error.h"
 
 #define SLICE_NS 10000000u
-#define SLICE_ITEMS 10u  /* about as many stamped items a slice and thread */
+#define SLICE_ITEMS 10u  /* about as many stamped items a slice, thread and way in */
 #define FLUSH_RECORDS 8u
 
 #define SEMAPHORE __attribute__((section(".probes")))
@@ -73,6 +73,7 @@ void weir_contract_publish(const struct weir_plan *plan)
     contract->way_count = plan->way_count;
     contract->shards = plan->shards;
     contract->start_ns = first.ns;
+    contract->features = WEIR_CONTRACT_TAG_TICKS;
     usleep(1500);
     slice_ticks = (uint64_t)(SLICE_NS / weir_clock_ns_per_tick(first, weir_clock_pair()));
     __atomic_store_n(&contract->magic, WEIR_CONTRACT_MAGIC, __ATOMIC_RELEASE);
@@ -99,7 +100,9 @@ static void slot_private(struct weir_thread *thread, const struct weir_plan *pla
 
 void weir_thread_start(struct weir_thread *thread, const struct weir_plan *plan, uint32_t pool)
 {
-    *thread = (struct weir_thread){ .index = slot_find(), .weight = 1, .skip = 1 };
+    *thread = (struct weir_thread){ .index = slot_find(), .thinners = calloc(plan->way_count + 1, sizeof *thread->thinners) };
+    if (!thread->thinners)
+        weir_bug("no memory for a thread of pool %s", plan->name);
     if (thread->index == WEIR_NONE) {
         slot_private(thread, plan);
     } else {
@@ -126,6 +129,7 @@ void weir_thread_stop(struct weir_thread *thread)
     __atomic_store_n(&thread->slot->tid, 0, __ATOMIC_RELEASE);
     while (thread->spare_count)
         weir_arena_release(&thread->spares[--thread->spare_count]);
+    free(thread->thinners);
     if (thread->index == WEIR_NONE) {
         free(thread->slot);
         free(thread->cells);
@@ -144,6 +148,7 @@ void weir_thread_account(struct weir_thread *thread)
     }
     thread->exact = weir_trace_exact_semaphore != 0;
     thread->last_ticks = now;
+    __atomic_store_n(&thread->slot->tag_ticks, thread->exact ? now : 0, __ATOMIC_RELAXED);
 }
 
 void weir_thread_add_events(struct weir_thread *thread, uint32_t stage, uint64_t events)
@@ -201,36 +206,37 @@ static double draw(struct weir_thread *thread)
 }
 
 /* How many items until the next one that is stamped: geometric, with the mean `weight`. */
-static uint32_t draw_skip(struct weir_thread *thread)
+static uint32_t draw_skip(struct weir_thread *thread, uint32_t weight)
 {
-    if (thread->weight <= 1)
+    if (weight <= 1)
         return 1;
-    double skip = 1 + floor(log(draw(thread)) / log1p(-1.0 / thread->weight));
+    double skip = 1 + floor(log(draw(thread)) / log1p(-1.0 / weight));
     return skip < 1e9 ? (uint32_t)skip : 1000000000u;
 }
 
-static void slice_next(struct weir_thread *thread, uint64_t now)
+static void slice_next(struct weir_thread *thread, struct weir_thinner *thinner, uint64_t now)
 {
-    double slices = (double)(now - thread->slice_ticks) / (double)slice_ticks;
-    double mean = thread->births / slices / SLICE_ITEMS;
-    thread->weight = mean <= 1 ? 1 : mean < 1e6 ? (uint32_t)(mean + 0.5) : 1000000u;
-    thread->skip = draw_skip(thread);
-    thread->births = 0;
-    thread->slice_ticks = now;
+    double slices = (double)(now - thinner->slice_ticks) / (double)slice_ticks;
+    double mean = thinner->births / slices / SLICE_ITEMS;
+    thinner->weight = mean <= 1 ? 1 : mean < 1e6 ? (uint32_t)(mean + 0.5) : 1000000u;
+    thinner->skip = draw_skip(thread, thinner->weight);
+    thinner->births = 0;
+    thinner->slice_ticks = now;
 }
 
-uint32_t weir_thread_choose_traced(struct weir_thread *thread)
+uint32_t weir_thread_choose_traced(struct weir_thread *thread, uint32_t way)
 {
     if (weir_trace_exact_semaphore)
         return 1;
+    struct weir_thinner *thinner = &thread->thinners[way];
     uint64_t now = weir_clock_ticks();
-    if (now - thread->slice_ticks >= slice_ticks)
-        slice_next(thread, now);
-    thread->births++;
-    if (--thread->skip)
+    if (now - thinner->slice_ticks >= slice_ticks)
+        slice_next(thread, thinner, now);
+    thinner->births++;
+    if (--thinner->skip)
         return 0;
-    thread->skip = draw_skip(thread);
-    return thread->weight;
+    thinner->skip = draw_skip(thread, thinner->weight);
+    return thinner->weight;
 }
 
 void weir_thread_log(struct weir_thread *thread, const struct weir_contract_record *record)

@@ -23,6 +23,14 @@ struct weir_queue;
 #define WEIR_SPARE_ARENAS 128u
 #define WEIR_SPARE_BYTES ((size_t)16 << 20)
 
+/* Which items of one way in are stamped in light mode: every skip-th, where skip is drawn anew with the mean `weight`. Each way
+ * has its own, so that a quiet one is seen beside a busy one. */
+struct weir_thinner {
+    uint32_t weight, skip;
+    uint32_t births; /* items in this slice */
+    uint64_t slice_ticks;
+};
+
 struct weir_thread {
     struct weir_contract_thread *slot;
     struct weir_contract_cell *cells; /* [tag_count] */
@@ -31,10 +39,7 @@ struct weir_thread {
     uint32_t tag;   /* what the slot says */
     bool exact;     /* ticks are being added up since last_ticks */
     uint64_t last_ticks;
-    /* which items are stamped in light mode: every skip-th, where skip is drawn anew with the mean `weight` */
-    uint32_t weight, skip;
-    uint32_t births; /* items in this slice */
-    uint64_t slice_ticks;
+    struct weir_thinner *thinners; /* [way_count] */
     uint64_t random;
     struct weir_loop *loop;     /* null: a worker */
     bool defers;                      /* pushes to one queue follow each other closely: their wakeups may wait a little */
@@ -94,11 +99,11 @@ static inline void weir_thread_sleep_end(struct weir_thread *thread)
 bool weir_thread_should_flush(const struct weir_thread *thread);
 void weir_thread_flush(struct weir_thread *thread);
 
-/* For how many items the one that is born now stands in the item log; 0: it is not stamped. */
-uint32_t weir_thread_choose_traced(struct weir_thread *thread);
-static inline uint32_t weir_thread_choose(struct weir_thread *thread)
+/* For how many items the one that is born now on this way in stands in the item log; 0: it is not stamped. */
+uint32_t weir_thread_choose_traced(struct weir_thread *thread, uint32_t way);
+static inline uint32_t weir_thread_choose(struct weir_thread *thread, uint32_t way)
 {
-    return __builtin_expect(weir_trace_on_semaphore | weir_trace_exact_semaphore, 0) ? weir_thread_choose_traced(thread) : 0;
+    return __builtin_expect(weir_trace_on_semaphore | weir_trace_exact_semaphore, 0) ? weir_thread_choose_traced(thread, way) : 0;
 }
 
 /* Appends a record to the item log. */

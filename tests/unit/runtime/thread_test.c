@@ -18,6 +18,7 @@ static int set_up(void **state)
 {
     (void)state;
     plan = sample_plan(WEIR_FULL_BLOCK, 4, 1 << 20);
+    plan.way_count = 2;
     weir_thread_start(&thread, &plan, 1);
     return 0;
 }
@@ -70,7 +71,7 @@ static void untraced_nothing_is_stamped(void **state)
 {
     (void)state;
     struct weir_item item = { .way = plan.ways };
-    assert_int_equal(weir_thread_choose(&thread), 0);
+    assert_int_equal(weir_thread_choose(&thread, 0), 0);
     weir_item_segment_begin(&thread, &item, WEIR_NO_QUEUE, FRAME);
     weir_item_enter(&thread, &item, DECODE);
     weir_item_segment_end(&thread, &item.record);
@@ -211,7 +212,7 @@ static void light_weights_add_up_to_the_items(void **state)
     unsigned born = 0, chosen = 0;
     uint64_t start = weir_clock_ns();
     while (weir_clock_ns() - start < 300000000) {
-        uint32_t weight = weir_thread_choose(&thread);
+        uint32_t weight = weir_thread_choose(&thread, 0);
         born++;
         sum += weight;
         chosen += weight != 0;
@@ -219,8 +220,28 @@ static void light_weights_add_up_to_the_items(void **state)
     }
     assert_true(fabs(sum - born) <= 4 * sqrt(variance) + 1);
     /* 30 slices: the first takes everything, the others about 10 each. */
-    assert_true(thread.weight > 1 || born < 1000);
+    assert_true(thread.thinners[0].weight > 1 || born < 1000);
     assert_true(chosen < born);
+}
+
+/* A busy way in takes no stamps from a quiet one. */
+static void a_quiet_way_is_seen_beside_a_busy_one(void **state)
+{
+    (void)state;
+    weir_trace_on_semaphore = 1;
+    unsigned quiet = 0, seen = 0;
+    uint64_t start = weir_clock_ns(), next = start;
+    for (uint64_t now; (now = weir_clock_ns()) - start < 200000000;) {
+        weir_thread_choose(&thread, 0);
+        if (now >= next) { /* 500 a second: half as many as would be thinned */
+            quiet++;
+            seen += weir_thread_choose(&thread, 1);
+            next += 2000000;
+        }
+    }
+    assert_true(thread.thinners[0].weight > 10);
+    assert_true(quiet > 20);
+    assert_int_equal(seen, quiet); /* each stands for itself */
 }
 
 static void exact_chooses_every_item(void **state)
@@ -228,7 +249,7 @@ static void exact_chooses_every_item(void **state)
     (void)state;
     weir_trace_on_semaphore = weir_trace_exact_semaphore = 1;
     for (int i = 0; i < 100; i++)
-        assert_int_equal(weir_thread_choose(&thread), 1);
+        assert_int_equal(weir_thread_choose(&thread, 0), 1);
     struct weir_item item = { .way = plan.ways };
     weir_item_segment_begin(&thread, &item, 0, DECODE); /* pushed before the attach */
     assert_int_equal(thread.slot->unstamped, 1);
@@ -250,6 +271,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_full_log_moves_its_base, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_log_is_handed_over_before_a_sleep_when_it_is_worth_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(light_weights_add_up_to_the_items, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_quiet_way_is_seen_beside_a_busy_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(exact_chooses_every_item, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
