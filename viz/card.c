@@ -22,6 +22,7 @@
 #define SYMBOL_COLUMNS 28u
 #define HOT_LEAST 0.05
 #define HOT_MOST 3u
+#define NO_STAGE_LEAST 0.01
 #define TITLE_COLUMNS 78u
 
 static void put(const struct weir_card *card, const char *text)
@@ -432,6 +433,33 @@ static void legend(const struct weir_card *card)
     put(card, "</TR></TABLE></TD></TR>");
 }
 
+/* The CPU time that no stage has, so that the picture accounts for all of it. */
+static void no_stage(const struct weir_card *card)
+{
+    const struct weir_profile *profile = card->profile;
+    bool any = false;
+    for (uint32_t i = 0; i < profile->row_count && !weir_view_empty(profile); i++) {
+        const struct weir_profile_row *measured = &profile->rows[i];
+        if (measured->stage != WEIR_NONE || measured->part_of != WEIR_NONE || measured->share < NO_STAGE_LEAST)
+            continue;
+        const struct weir_heat *heat = weir_heat_of(measured->share);
+        if (!any) {
+            put(card, "<TR><TD ALIGN=\"LEFT\"><TABLE BORDER=\"0\" CELLBORDER=\"0\" CELLSPACING=\"1\" CELLPADDING=\"2\"><TR><TD>");
+            font(card, 9, WEIR_HEAT_FAINT);
+            put(card, "in no stage&#160;</FONT></TD>");
+        }
+        any = true;
+        weir_buffer_printf(card->out, "<TD BGCOLOR=\"%s\">", heat->paper);
+        font(card, 9, heat->ink);
+        weir_escape_html(card->out, measured->name, NAME_COLUMNS);
+        put(card, "&#160;<B>");
+        weir_escape_html(card->out, weir_figure_percent(measured->share).text, NAME_COLUMNS);
+        put(card, "</B></FONT></TD>");
+    }
+    if (any)
+        put(card, "</TR></TABLE></TD></TR>");
+}
+
 static void faint_line(const struct weir_card *card, struct weir_buffer *text)
 {
     put(card, "<TR><TD ALIGN=\"LEFT\">");
@@ -464,6 +492,7 @@ static void measured_lines(const struct weir_card *card)
     }
     weir_buffer_release(&text);
     legend(card);
+    no_stage(card);
 }
 
 void weir_card_title(const struct weir_card *card)

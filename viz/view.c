@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LEAST_SHOWN 0.0005 /* less reads as 0.0 % */
+
 bool weir_view_empty(const struct weir_profile *profile)
 {
     return !profile->cpu_ns || !profile->row_count || !profile->duration_ns ||
@@ -178,6 +180,21 @@ double weir_view_state(const struct weir_profile *profile, uint32_t pool, enum w
     return whole > 0 ? profile->pools[pool].state_ns[state] / whole : NAN;
 }
 
+const char *weir_view_no_stage(const struct weir_profile_row *row)
+{
+    static const struct {
+        const char *name, *words;
+    } all[] = {
+        { "(outside)", "outside the pools" },
+        { "(runtime)", "in the runtime, between the stages" },
+        { "(tracing)", "the tracing's own" },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(row->name, all[i].name) == 0)
+            return all[i].words;
+    return "in no stage";
+}
+
 void weir_view_headline(const struct weir_profile *profile, const struct weir_verdict *verdict, struct weir_buffer *out)
 {
     if (weir_view_empty(profile)) {
@@ -191,10 +208,10 @@ void weir_view_headline(const struct weir_profile *profile, const struct weir_ve
     const struct weir_profile_row *top = NULL;
     for (uint32_t i = 0; i < profile->row_count; i++) {
         const struct weir_profile_row *row = &profile->rows[i];
-        if (row->stage != WEIR_NONE && row->part_of == WEIR_NONE && (!top || row->share > top->share))
+        if (row->part_of == WEIR_NONE && row->share >= LEAST_SHOWN && (!top || row->share > top->share))
             top = row;
     }
-    for (unsigned part = WEIR_PART_SIZE; top && part <= WEIR_PART_POP; part++) {
+    for (unsigned part = WEIR_PART_SIZE; top && top->stage != WEIR_NONE && part <= WEIR_PART_POP; part++) {
         const struct weir_profile_row *row = weir_view_row(profile, top->stage, (enum weir_part)part);
         if (row && row->share > 0.6 * top->share) {
             top = row;
@@ -203,6 +220,10 @@ void weir_view_headline(const struct weir_profile *profile, const struct weir_ve
     }
     if (!top) {
         weir_buffer_puts(out, "No stage took CPU time");
+        return;
+    }
+    if (top->stage == WEIR_NONE) {
+        weir_buffer_printf(out, "%s of CPU is %s", weir_figure_whole_percent(top->share).text, weir_view_no_stage(top));
         return;
     }
     weir_buffer_printf(out, "%s of CPU %s ", weir_figure_whole_percent(top->share).text, top->part == WEIR_PART_SIZE ? "is" : "goes to");

@@ -48,6 +48,8 @@ double weir_view_limit_bytes(const struct weir_profile *profile, uint32_t queue)
 
 double weir_view_state(const struct weir_profile *profile, uint32_t pool, enum weir_state state);
 
+/* What a row that is no stage stands for, to go on "12 % of CPU is": "outside the pools", … */
+const char *weir_view_no_stage(const struct weir_profile_row *row);
 /* The sentence on top: the verdict where there is one, else where most CPU time goes. */
 void weir_view_headline(const struct weir_profile *profile, const struct weir_verdict *verdict, struct weir_buffer *out);
 /* How much came in, and the CPU time that it took: "1.21 M events/s in 12.1 k messages/s · 1.80 of 2 CPUs". */

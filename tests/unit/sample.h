@@ -247,6 +247,7 @@ static inline struct weir_profile *sample_end(struct sample *sample)
     double rest = total < 1 ? 1 - total : 0;
     sample_row(sample, WEIR_NONE, WEIR_PART_NONE, WEIR_NONE, "(runtime)", rest * 0.7);
     sample_row(sample, WEIR_NONE, WEIR_PART_NONE, WEIR_NONE, "(tracing)", rest * 0.3);
+    sample_row(sample, WEIR_NONE, WEIR_PART_NONE, WEIR_NONE, "(outside)", 0);
     sample_slices(profile);
     profile->samples_kept = 4212;
     profile->records_kept = 12100;

@@ -58,10 +58,31 @@ static void refused_items_have_an_edge(void **state)
     weir_profile_free(profile);
 }
 
+/* What is in no stage has a place in the picture, and the headline when it dominates. */
+static void all_cpu_time_is_accounted_for(void **state)
+{
+    (void)state;
+    struct weir_profile *profile = sample_after();
+    struct weir_buffer dot = WEIR_BUFFER_INIT;
+    for (uint32_t i = 0; i < profile->row_count; i++)
+        profile->rows[i].share = 0;
+    for (uint32_t i = 0; i < profile->row_count; i++)
+        if (profile->rows[i].stage == WEIR_NONE)
+            profile->rows[i].share = strcmp(profile->rows[i].name, "(outside)") == 0 ? 0.97
+                                     : strcmp(profile->rows[i].name, "(runtime)") == 0 ? 0.02 : 0.009;
+    draw(profile, &dot);
+    assert_non_null(strstr(dot.data, "97 % of CPU is outside the pools"));
+    assert_non_null(strstr(dot.data, "(outside)&#160;<B>97.0 %"));
+    assert_non_null(strstr(dot.data, "(runtime)&#160;<B>2.0 %"));
+    assert_null(strstr(dot.data, "(tracing)"));
+    weir_buffer_release(&dot);
+    weir_profile_free(profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refused_items_have_an_edge),
+        cmocka_unit_test(refused_items_have_an_edge), cmocka_unit_test(all_cpu_time_is_accounted_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
