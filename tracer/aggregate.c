@@ -72,6 +72,9 @@ static double split_thread(const struct weir_window *window, uint32_t slot, doub
 static void sum_threads(const struct weir_window *window, struct totals *totals, double *cpu_ns)
 {
     for (uint32_t slot = 0; slot < WEIR_THREAD_SLOTS; slot++) {
+        for (uint32_t tag = 0; window->samples[slot] && tag < window->tag_count; tag++)
+            if (window->samples[slot][tag])
+                weir_rows_add_count(&window->rows, totals->samples, tag, window->samples[slot][tag]);
         if (!window->last.threads[slot].seen)
             continue;
         double error = split_thread(window, slot, cpu_ns);
@@ -80,8 +83,6 @@ static void sum_threads(const struct weir_window *window, struct totals *totals,
                 weir_rows_add(&window->rows, totals->cpu_ns, tag, cpu_ns[tag]);
                 weir_rows_add(&window->rows, totals->error, tag, cpu_ns[tag] * error);
             }
-            if (window->samples[slot] && window->samples[slot][tag])
-                weir_rows_add_count(&window->rows, totals->samples, tag, window->samples[slot][tag]);
         }
         totals->cpu_all_ns += on_cpu_of(window, slot);
     }

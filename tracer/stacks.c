@@ -1,9 +1,15 @@
 #include "tracer/stacks.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FIRST_CAPACITY 256u
+
+static bool is_free(const struct weir_stacks_entry *entry)
+{
+    return entry->samples == 0 && entry->pending == 0;
+}
 
 static uint64_t hash(uint32_t row, const uint64_t *frames, uint32_t frame_count)
 {
@@ -19,7 +25,7 @@ static struct weir_stacks_entry *find(const struct weir_stacks *stacks, uint32_t
     uint32_t at = (uint32_t)hash(row, frames, frame_count) & (stacks->capacity - 1);
     for (;; at = (at + 1) & (stacks->capacity - 1)) {
         struct weir_stacks_entry *entry = &stacks->entries[at];
-        if (entry->samples == 0 || (entry->row == row && entry->frame_count == frame_count &&
+        if (is_free(entry) || (entry->row == row && entry->frame_count == frame_count &&
                                     memcmp(entry->frames, frames, frame_count * sizeof *frames) == 0))
             return entry;
     }
@@ -35,7 +41,7 @@ static void grow(struct weir_stacks *stacks)
         return;
     for (uint32_t i = 0; i < stacks->capacity; i++) {
         const struct weir_stacks_entry *entry = &stacks->entries[i];
-        if (entry->samples)
+        if (!is_free(entry))
             *find(&larger, entry->row, entry->frames, entry->frame_count) = *entry;
     }
     free(stacks->entries);
@@ -52,15 +58,24 @@ void weir_stacks_add(struct weir_stacks *stacks, uint32_t row, const uint64_t *f
         grow(stacks);
     struct weir_stacks_entry *entry =
         stacks->capacity && stacks->used < stacks->capacity ? find(stacks, row, frames, frame_count) : NULL;
-    if (!entry || (entry->samples == 0 && stacks->used >= WEIR_STACKS_MOST)) {
+    if (!entry || (is_free(entry) && stacks->used >= WEIR_STACKS_MOST)) {
         stacks->dropped++;
         return;
     }
-    if (entry->samples++ == 0) {
+    if (is_free(entry)) {
         entry->row = row;
         entry->frame_count = frame_count;
         memcpy(entry->frames, frames, frame_count * sizeof *frames);
         stacks->used++;
+    }
+    entry->pending++;
+}
+
+void weir_stacks_fold(struct weir_stacks *stacks)
+{
+    for (uint32_t i = 0; i < stacks->capacity; i++) {
+        stacks->entries[i].samples += stacks->entries[i].pending;
+        stacks->entries[i].pending = 0;
     }
 }
 

@@ -16,7 +16,8 @@
 #define WEIR_STACK_FRAMES 32u
 
 struct weir_stacks_entry {
-    uint64_t samples; /* 0: free */
+    uint64_t samples; /* of slices that have ended */
+    uint64_t pending; /* of the slice under way; both 0: free */
     uint32_t row;
     uint32_t frame_count;
     uint64_t frames[WEIR_STACK_FRAMES]; /* innermost first */
@@ -29,6 +30,8 @@ struct weir_stacks {
 };
 
 void weir_stacks_add(struct weir_stacks *stacks, uint32_t row, const uint64_t *frames, uint32_t frame_count);
+/* The slice under way has ended: its samples count. Those of one that never ends don't. */
+void weir_stacks_fold(struct weir_stacks *stacks);
 void weir_stacks_release(struct weir_stacks *stacks);
 
 #endif

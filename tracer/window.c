@@ -1,7 +1,8 @@
 /*
  * DESIGN. A slice is turned into rows as soon as it ends, so that a long recording keeps numbers of rows, not of threads and tags.
- * Samples count in the slice under way and join the window's only when it ends: if the target exits within a slice, the window
- * ends with the slice before, and none of its sums knows more than the others.
+ * Samples, and the stacks that they showed, count in the slice under way and join the window's only when it ends: if the target
+ * exits within a slice, or samples come after the last one while the tracer detaches, the window ends with the slice before, and
+ * none of its sums knows more than the others.
  */
 #include "tracer/window.h"
 
@@ -145,7 +146,7 @@ static void slice_thread(struct weir_window *window, uint32_t slot, struct weir_
     }
 }
 
-/* Samples of the slice join the window's. */
+/* Samples of the slice join the window's, and so do their stacks. */
 static void fold_samples(struct weir_window *window, struct weir_profile_slice *slice)
 {
     for (uint32_t slot = 0; slot <= WEIR_THREAD_SLOTS; slot++) {
@@ -158,6 +159,7 @@ static void fold_samples(struct weir_window *window, struct weir_profile_slice *
             from[tag] = 0;
         }
     }
+    weir_stacks_fold(&window->stacks);
 }
 
 /* CPU time of threads without a slot, since the window began: what the process used and no slot did. The process's clock may be

@@ -203,6 +203,26 @@ static void threads_without_samples(void **state)
     close_window();
 }
 
+/* Samples that come after the last slice, as while the tracer detaches, count nowhere: hot functions agree with their rows. */
+static void hot_functions_agree_with_their_rows(void **state)
+{
+    (void)state;
+    open_window(WEIR_MODE_LIGHT);
+    fill();
+    sample(1, AT(WORK, 0), 40);
+    sample(1, AT(REPLY, WEIR_PART_PUSH), 40);
+    sample(WEIR_PROBE_OUTSIDE, 0, 40);
+    assert_int_equal(weir_aggregate(&window, NULL, NULL), 0);
+    assert_int_equal(weir_aggregate_stacks(&window, NULL), 0);
+    for (uint32_t i = 0; i < profile->row_count; i++) {
+        uint64_t hot = 0;
+        for (uint32_t k = 0; k < profile->rows[i].hot_count; k++)
+            hot += profile->rows[i].hot[k].samples;
+        assert_int_equal(hot, profile->rows[i].samples);
+    }
+    close_window();
+}
+
 static const struct weir_profile_edge *edge(uint32_t from, uint32_t to)
 {
     for (uint32_t i = 0; i < profile->edge_count; i++)
@@ -273,6 +293,7 @@ int main(void)
         cmocka_unit_test(both_modes_agree),
         cmocka_unit_test(states_sum_to_the_window),
         cmocka_unit_test(threads_without_samples),
+        cmocka_unit_test(hot_functions_agree_with_their_rows),
         cmocka_unit_test(refused_items_have_their_own_edge),
         cmocka_unit_test(extrapolation),
     };

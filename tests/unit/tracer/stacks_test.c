@@ -9,9 +9,10 @@
 
 #include "tracer/stacks.h"
 
-static uint64_t samples_of(const struct weir_stacks *stacks)
+static uint64_t samples_of(struct weir_stacks *stacks)
 {
     uint64_t sum = 0;
+    weir_stacks_fold(stacks);
     for (uint32_t i = 0; i < stacks->capacity; i++)
         sum += stacks->entries[i].samples;
     return sum;
@@ -62,11 +63,30 @@ static void has_an_end(void **state)
     weir_stacks_release(&stacks);
 }
 
+/* A slice that never ended leaves its stacks known, and uncounted. */
+static void counts_what_was_folded(void **state)
+{
+    (void)state;
+    struct weir_stacks stacks = { .entries = NULL };
+    uint64_t frames[] = { 1, 2 };
+    weir_stacks_add(&stacks, 5, frames, 2);
+    weir_stacks_fold(&stacks);
+    weir_stacks_add(&stacks, 5, frames, 2);
+    weir_stacks_add(&stacks, 6, frames, 2);
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < stacks.capacity; i++)
+        sum += stacks.entries[i].samples;
+    assert_int_equal(sum, 1);
+    assert_int_equal(stacks.used, 2);
+    weir_stacks_release(&stacks);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_each_stack_once),
         cmocka_unit_test(cuts_deep_ones),
+        cmocka_unit_test(counts_what_was_folded),
         cmocka_unit_test(has_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
