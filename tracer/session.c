@@ -26,7 +26,7 @@
 #define TICK_LEAST_NS 5000000u
 #define TICK_SPREAD_NS 10000000u
 #define LOG_AGE_NS 10000000u
-#define FIRST_PROGRESS_NS 40000000u
+#define FIRST_PROGRESS_NS 200000000u /* a rate over less says little */
 #define PROGRESS_NS 1000000000u
 #define THREADS_MOST 4096
 
@@ -314,7 +314,7 @@ static void run(struct session *session)
         rc = rc == -EAGAIN ? 0 : rc;
         if (now_ns >= next_progress_ns && !rc && weir_target_read_ways(&session->target, window->now.ways) == 0) {
             tell(session, window->now.ways, now_ns);
-            next_progress_ns = now_ns + PROGRESS_NS;
+            next_progress_ns = now_ns - (now_ns - begin_ns) % PROGRESS_NS + PROGRESS_NS;
         }
     }
 }

@@ -4,11 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "tracer/cli/duration.h"
 #include "tracer/cli/verb.h"
 #include "tracer/session.h"
+#include "viz/figure.h"
 
 static volatile sig_atomic_t stop;
 
@@ -32,31 +35,6 @@ static void catch_signals(void)
     sigprocmask(SIG_UNBLOCK, &open, NULL);
 }
 
-/* "10s", "500ms", "2min": as the language writes durations. */
-static int parse_duration(const char *text, uint64_t *ns)
-{
-    static const struct {
-        const char *name;
-        uint64_t ns;
-    } units[] = {
-        { "ns", 1 }, { "us", 1000 }, { "ms", 1000000 }, { "s", 1000000000 }, { "min", 60000000000 }, { "h", 3600000000000 },
-    };
-    char *end;
-    if (!isdigit((unsigned char)*text))
-        return -1;
-    errno = 0;
-    unsigned long long number = strtoull(text, &end, 10);
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (strcmp(end, units[i].name) != 0)
-            continue;
-        if (errno || number > INT64_MAX / 2 / units[i].ns)
-            return -1;
-        *ns = number * units[i].ns;
-        return 0;
-    }
-    return -1;
-}
-
 /* Names come from the target: control bytes must not reach a terminal. */
 static void put_name(const char *name)
 {
@@ -70,8 +48,8 @@ static void on_progress(void *context, const struct weir_session_progress *progr
     if (progress->elapsed_ns == 0) {
         fprintf(stderr, "weir record: attached to ");
         put_name(progress->name);
-        fprintf(stderr, " (PID %d), %s mode, for %.3g s\n", progress->pid, options->mode == WEIR_MODE_EXACT ? "exact" : "light",
-                (double)options->duration_ns / 1e9);
+        fprintf(stderr, " (PID %d), %s mode, for %s\n", progress->pid, options->mode == WEIR_MODE_EXACT ? "exact" : "light",
+                weir_figure_ns((double)options->duration_ns).text);
         if (progress->replaced)
             fprintf(stderr,
                     "weir record: the file of that executable has been replaced since it started; measuring the one that runs\n");
@@ -93,21 +71,46 @@ static void default_path(const struct weir_profile *profile, struct weir_buffer 
     weir_buffer_puts(path, ".wprof");
 }
 
-/* Better now than after the recording. */
+static bool is_stdout(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
+/* Can a file be made in the folder that `path` names? */
 static int check_folder(const char *path, struct weir_error *error)
 {
-    struct weir_buffer folder = WEIR_BUFFER_INIT;
+    struct weir_buffer folder = WEIR_BUFFER_INIT, inside = WEIR_BUFFER_INIT;
     const char *slash = path ? strrchr(path, '/') : NULL;
     if (slash)
         weir_buffer_add(&folder, path, slash == path ? 1 : (size_t)(slash - path));
     else
         weir_buffer_puts(&folder, ".");
-    int rc = access(weir_buffer_text(&folder), W_OK) == 0
+    weir_buffer_printf(&inside, "%s/.", weir_buffer_text(&folder)); /* fails where it is a file */
+    int rc = access(weir_buffer_text(&inside), W_OK) == 0
                  ? 0
                  : weir_error_set(error, WEIR_EXIT_USAGE, errno, "can't write to the folder %s: %s", weir_buffer_text(&folder),
                                   strerror(errno));
     weir_buffer_release(&folder);
+    weir_buffer_release(&inside);
     return rc;
+}
+
+/* Better now than after the recording. `path` may be null: a file in the current folder. */
+static int check_out(const char *path, struct weir_error *error)
+{
+    struct stat there;
+    if (path && is_stdout(path))
+        return isatty(STDOUT_FILENO) ? weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "a profile is not for a terminal: send -o - to a "
+                                                                                        "file or a pipe")
+                                     : 0;
+    if (path && !*path)
+        return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "-o has an empty name; give the profile one, such as x.wprof");
+    if (!path || stat(path, &there) != 0 || S_ISREG(there.st_mode))
+        return check_folder(path, error);
+    if (S_ISDIR(there.st_mode))
+        return weir_error_set(error, WEIR_EXIT_USAGE, EISDIR, "%s is a folder; name the file in it, such as %s%sx.wprof", path, path,
+                              path[strlen(path) - 1] == '/' ? "" : "/");
+    return access(path, W_OK) == 0 ? 0 : weir_error_set(error, WEIR_EXIT_USAGE, errno, "can't write to %s: %s", path, strerror(errno));
 }
 
 static void put_summary(const struct weir_profile *profile, const char *path)
@@ -127,6 +130,21 @@ static void put_summary(const struct weir_profile *profile, const char *path)
         put_name(profile->violations[i]);
         fputc('\n', stderr);
     }
+}
+
+static int save(const struct weir_profile *profile, const char *path)
+{
+    struct weir_error error = WEIR_ERROR_INIT;
+    struct weir_buffer bytes = WEIR_BUFFER_INIT;
+    int exit = WEIR_EXIT_DONE;
+    if (is_stdout(path))
+        exit = weir_profile_write(profile, &bytes, &error) ? weir_cli_fail("record", &error) : weir_cli_out(bytes.data, bytes.length);
+    else if (weir_profile_save(profile, path, &error) != 0)
+        exit = weir_cli_fail("record", &error);
+    if (exit == WEIR_EXIT_DONE)
+        put_summary(profile, is_stdout(path) ? "to stdout" : path);
+    weir_buffer_release(&bytes);
+    return exit;
 }
 
 static int run(int argc, char **argv)
@@ -158,7 +176,7 @@ static int run(int argc, char **argv)
     }
     if (!options.target)
         return weir_cli_usage(&weir_verb_record, "no TARGET given: a PID, a process name or the path of an executable");
-    if (parse_duration(duration, &options.duration_ns) != 0 || options.duration_ns == 0)
+    if (!weir_cli_duration(duration, &options.duration_ns))
         return weir_cli_usage(&weir_verb_record, "'%s' is not a duration; write 10s, 500ms or 2min", duration);
     if (pipeline)
         return weir_cli_usage(&weir_verb_record, "--pipeline is for servers that weir did not build, which can't be recorded "
@@ -168,7 +186,7 @@ static int run(int argc, char **argv)
     struct weir_error error = WEIR_ERROR_INIT;
     struct weir_profile *profile = NULL;
     struct weir_buffer path = WEIR_BUFFER_INIT;
-    int rc = check_folder(out, &error);
+    int rc = check_out(out, &error);
     if (!rc)
         rc = weir_session_record(&options, &profile, &error);
     if (rc)
@@ -179,15 +197,13 @@ static int run(int argc, char **argv)
         weir_buffer_puts(&path, out);
     else
         default_path(profile, &path);
-    rc = weir_profile_save(profile, weir_buffer_text(&path), &error);
-    if (!rc)
-        put_summary(profile, weir_buffer_text(&path));
+    int exit = save(profile, weir_buffer_text(&path));
     weir_profile_free(profile);
     weir_buffer_release(&path);
-    return rc ? weir_cli_fail("record", &error) : WEIR_EXIT_DONE;
+    return exit;
 }
 
 const struct weir_verb weir_verb_record = {
-    "record", "TARGET [--duration 10s] [--exact] [--pipeline FILE] [-o x.wprof]",
+    "record", "TARGET [--duration 10s] [--exact] [--pipeline FILE] [-o x.wprof|-]",
     "attach to a running server, measure, detach, save", run,
 };
