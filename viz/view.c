@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SAME_ITEMS 0.1     /* two stages that differ by less saw the same items, but for those under way */
 #define LEAST_SHOWN 0.0005 /* less reads as 0.0 % */
 
 bool weir_view_empty(const struct weir_profile *profile)
@@ -80,16 +81,24 @@ static uint64_t items_of(const struct weir_profile *profile, const struct weir_p
     return row->stage == WEIR_NONE ? 0 : counting_row(profile, row)->items;
 }
 
-/* In those items; before `decode`, where nobody knows them yet, as many as came in by its way. */
+/* In those items. Only the decoder counts them; a stage that saw about the same items saw as many in each. Where most items took
+ * another way (refused before the decoder, or behind it) nobody knows what was in them: 0. */
 static uint64_t events_of(const struct weir_profile *profile, const struct weir_profile_row *row)
 {
     if (row->stage == WEIR_NONE)
         return 0;
-    uint64_t events = counting_row(profile, row)->events;
-    uint32_t way = profile->topology.pipelines[profile->topology.stages[row->stage].pipeline].way;
-    if (!events && way != WEIR_NONE)
-        events = grown(profile->ways[way].begin.events, profile->ways[way].end.events);
-    return events;
+    const struct weir_profile_row *counting = counting_row(profile, row);
+    if (counting->events)
+        return counting->events;
+    double items = (double)counting->items;
+    for (uint32_t i = 0; i < profile->row_count; i++) {
+        const struct weir_profile_row *other = &profile->rows[i];
+        if (other->events && other->items && other->part == WEIR_PART_NONE && other->way == counting->way && other->stage != WEIR_NONE &&
+            profile->topology.stages[other->stage].pipeline == profile->topology.stages[row->stage].pipeline &&
+            fabs((double)other->items - items) <= SAME_ITEMS * fmax(items, (double)other->items))
+            return (uint64_t)((double)other->events * items / (double)other->items + 0.5);
+    }
+    return 0;
 }
 
 static double ns_per(const struct weir_profile *profile, const struct weir_profile_row *row, uint64_t count)

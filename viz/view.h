@@ -30,7 +30,7 @@ double weir_view_per_s(const struct weir_profile *profile, double count);
 /* Items that entered the row's stage per second; NAN for parts and for rows that are no stage. */
 double weir_view_items_per_s(const struct weir_profile *profile, const struct weir_profile_row *row);
 /* CPU time for each item or event of the row's stage (of a part: of the stage that it is part of). Where a stage doesn't know its
- * events, they are those that its way in decoded. */
+ * events, they are those of the decoder, as far as both saw the same items; else NAN. */
 double weir_view_ns_per_item(const struct weir_profile *profile, const struct weir_profile_row *row);
 double weir_view_ns_per_event(const struct weir_profile *profile, const struct weir_profile_row *row);
 /* The same as text. Where no sample fell into the row that is not 0, but "≤" what its interval allows. */

@@ -7,6 +7,7 @@
 
 #include "tests/unit/sample.h"
 #include "viz/table.h"
+#include "viz/view.h"
 
 static struct weir_profile_row *row_of(struct weir_profile *profile, const char *name)
 {
@@ -52,10 +53,32 @@ static void parts_hide_only_what_they_show(void **state)
     weir_profile_free(profile);
 }
 
+/* Where most items never reached the decoder, CPU time is spread over no events. */
+static void refused_items_have_no_events(void **state)
+{
+    (void)state;
+    struct weir_profile *profile = sample_after();
+    for (uint32_t i = 0; i < profile->row_count; i++) /* as the tracer has them: a part belongs to no way in */
+        if (profile->rows[i].stage != WEIR_NONE && profile->rows[i].part == WEIR_PART_NONE)
+            profile->rows[i].way = 0;
+    assert_true(weir_view_ns_per_event(profile, row_of(profile, "riemann.listen")) > 0);
+    assert_true(weir_view_ns_per_event(profile, row_of(profile, "riemann.handoff.push")) > 0);
+    assert_true(weir_view_ns_per_event(profile, row_of(profile, "riemann.encode")) > 0);
+    static const char *const many[] = { "riemann.listen", "riemann.frame", "riemann.handoff", "riemann.handoff.push", "riemann.reply" };
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++)
+        if (row_of(profile, many[i])->part == WEIR_PART_NONE)
+            row_of(profile, many[i])->items *= 3000;
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++)
+        assert_true(isnan(weir_view_ns_per_event(profile, row_of(profile, many[i]))));
+    assert_true(weir_view_ns_per_event(profile, row_of(profile, "riemann.decode")) > 0);
+    assert_true(weir_view_ns_per_event(profile, row_of(profile, "riemann.encode")) > 0);
+    weir_profile_free(profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_hide_only_what_they_show),
+        cmocka_unit_test(parts_hide_only_what_they_show), cmocka_unit_test(refused_items_have_no_events),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
