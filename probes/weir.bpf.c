@@ -38,6 +38,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define TASK_DEAD 0x80
 #define STALE_WAKEUP_NS 1000000
 #define REFRESH_NS 20000000
+#define NO_SLOT 0xffffffffu /* the index of a thread that found all slots taken */
 
 /* How well the kernel's sum at `since_ns` is known: of a running thread it is up to a tick old. */
 enum { EXEC_UNKNOWN, EXEC_EXACT, EXEC_LAGS };
@@ -432,12 +433,14 @@ int on_point(struct pt_regs *ctx)
     case WEIR_POINT_THREAD_START:
         if (slot < WEIR_THREAD_SLOTS)
             start_thread(slot);
-        else
+        else if (slot != NO_SLOT)
             count(hostile);
         break;
     case WEIR_POINT_ITEMS_FLUSH:
         count(flushes);
-        if (slot >= WEIR_THREAD_SLOTS || records > WEIR_LOG_RECORDS)
+        if (slot == NO_SLOT && records <= WEIR_LOG_RECORDS)
+            __sync_fetch_and_add(&counts.records_lost, records); /* its log lies where nobody looks */
+        else if (slot >= WEIR_THREAD_SLOTS || records > WEIR_LOG_RECORDS)
             count(hostile);
         else if (records <= 8)
             hand_over(slot, records, 8);

@@ -31,9 +31,13 @@ int weir_target_check_contract(const struct weir_contract *contract, struct weir
             error, WEIR_EXIT_CANNOT, EPROTO,
             "the server speaks version %u of the contract and this weir speaks version %u; use the weir that built it",
             contract->major, WEIR_CONTRACT_MAJOR);
+    if (contract->size >= sizeof *contract && contract->shards > SHARDS_MOST)
+        return weir_error_set(error, WEIR_EXIT_CANNOT, E2BIG,
+                              "the server has %u event loops, and weir can trace %u threads of a server at most; give its listening "
+                              "pools fewer threads", contract->shards, WEIR_THREAD_SLOTS);
     if (contract->size < sizeof *contract || contract->topology_bytes == 0 || contract->topology_bytes > TOPOLOGY_MOST ||
         contract->tag_count == 0 || contract->tag_count > UINT32_MAX / WEIR_THREAD_SLOTS || contract->shards == 0 ||
-        contract->shards > SHARDS_MOST || contract->queue_count > UINT16_MAX || contract->way_count > UINT16_MAX)
+        contract->queue_count > UINT16_MAX || contract->way_count > UINT16_MAX)
         return weir_error_set(error, WEIR_EXIT_CANNOT, EPROTO, "the server's weir_contract has sizes that can't be");
     uint64_t tags = contract->tag_count;
     if (!contract->topology || contract->topology + contract->topology_bytes < contract->topology ||

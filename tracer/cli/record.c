@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "probes/contract.h"
 #include "tracer/cli/duration.h"
 #include "tracer/cli/verb.h"
 #include "tracer/session.h"
@@ -125,6 +126,9 @@ static void put_summary(const struct weir_profile *profile, const char *path)
         fprintf(stderr, "; lost: %llu samples, %llu records, %llu threads", (unsigned long long)profile->samples_lost,
                 (unsigned long long)profile->records_lost, (unsigned long long)profile->threads_lost);
     fputc('\n', stderr);
+    if (profile->threads_lost)
+        fprintf(stderr, "weir record: %llu threads of the server found no slot, for there are %u: their CPU time is in (outside), and "
+                "what they did is not seen; give its pools fewer threads\n", (unsigned long long)profile->threads_lost, WEIR_THREAD_SLOTS);
     for (uint32_t i = 0; i < profile->violation_count; i++) {
         fprintf(stderr, "weir record: violated: ");
         put_name(profile->violations[i]);

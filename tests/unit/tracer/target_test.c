@@ -87,6 +87,19 @@ static void bad_ones_are_refused(void **state)
     BAD(shards, UINT32_MAX);
 }
 
+/* A file may ask for that many; it is no lie of the server. */
+static void more_event_loops_than_threads_can_be_traced(void **state)
+{
+    (void)state;
+    struct weir_error error = WEIR_ERROR_INIT;
+    struct weir_contract contract = good();
+    contract.shards = WEIR_THREAD_SLOTS + 44;
+    assert_true(weir_target_check_contract(&contract, &error) < 0);
+    assert_int_equal(error.exit, WEIR_EXIT_CANNOT);
+    assert_non_null(strstr(error.text, "300 event loops"));
+    assert_non_null(strstr(error.text, "fewer threads"));
+}
+
 static void a_topology_that_does_not_fit(void **state)
 {
     (void)state;
@@ -138,6 +151,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_ones_pass),
         cmocka_unit_test(bad_ones_are_refused),
+        cmocka_unit_test(more_event_loops_than_threads_can_be_traced),
         cmocka_unit_test(a_topology_that_does_not_fit),
         cmocka_unit_test(processes_that_are_no_targets),
         cmocka_unit_test(this_process_is_no_server),
