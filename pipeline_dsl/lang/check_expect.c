@@ -58,6 +58,18 @@ static bool is_kind(uint32_t found, enum weir_name_kind kind)
     return found != WEIR_NAMES_NOT_FOUND && WEIR_NAME_KIND(found) == kind;
 }
 
+/* The names that there are, for one that is near to none of them. */
+struct names {
+    char text[256];
+    size_t used;
+};
+
+static void add_name(struct names *names, const char *name)
+{
+    if (name && names->used + strlen(name) + 2 < sizeof names->text)
+        names->used += (size_t)snprintf(names->text + names->used, sizeof names->text - names->used, "%s%s", names->used ? " " : "", name);
+}
+
 static bool find_pool(const struct asked *asked)
 {
     const struct weir_topology *topology = asked->scope->topology;
@@ -72,10 +84,15 @@ static bool find_pool(const struct asked *asked)
     struct weir_nearest nearest = weir_nearest(text_of(asked, span), span.length);
     struct weir_diag *diag =
         weir_diag_add(asked->bag, WEIR_E032_NO_POOL, span, "there is no pool '%.*s'", (int)span.length, text_of(asked, span));
-    for (uint32_t i = 0; diag && i < topology->pool_count; i++)
+    struct names all = { .used = 0 };
+    for (uint32_t i = 0; diag && i < topology->pool_count; i++) {
         weir_nearest_offer(&nearest, topology->pools[i].name, strlen(topology->pools[i].name));
+        add_name(&all, topology->pools[i].name);
+    }
     if (nearest.best)
         weir_diag_hint(asked->bag, diag, "did you mean `pool %s`?", nearest.best);
+    else if (all.used)
+        weir_diag_hint(asked->bag, diag, "the pools are: %s", all.text);
     return false;
 }
 
@@ -105,10 +122,15 @@ static bool no_pipeline(const struct asked *asked, uint32_t found)
         }
     }
     struct weir_nearest nearest = weir_nearest(name, span.length);
-    for (uint32_t i = 0; i < topology->pipeline_count; i++)
+    struct names all = { .used = 0 };
+    for (uint32_t i = 0; i < topology->pipeline_count; i++) {
         weir_nearest_offer(&nearest, topology->pipelines[i].name, strlen(topology->pipelines[i].name));
+        add_name(&all, topology->pipelines[i].name);
+    }
     if (nearest.best)
         weir_diag_hint(asked->bag, diag, "did you mean `%s`?", nearest.best);
+    else if (all.used)
+        weir_diag_hint(asked->bag, diag, "the pipelines are: %s; a stage is written `PIPELINE.STAGE`", all.text);
     return false;
 }
 
@@ -119,20 +141,18 @@ static bool no_stage(const struct asked *asked, const struct weir_topology_pipel
     struct weir_diag *diag =
         weir_diag_add(asked->bag, WEIR_E033_NO_STAGE, span, "'%s' has no stage '%.*s'", pipeline->name, (int)span.length, name);
     struct weir_nearest nearest = weir_nearest(name, span.length);
-    char all[256] = "";
-    size_t used = 0;
+    struct names all = { .used = 0 };
     for (uint32_t i = 0; diag && i < pipeline->stage_count; i++) {
         const char *stage = asked->scope->topology->stages[pipeline->first_stage + i].name;
         if (!stage)
             continue;
         weir_nearest_offer(&nearest, stage, strlen(stage));
-        if (used + strlen(stage) + 2 < sizeof all)
-            used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", used ? " " : "", stage);
+        add_name(&all, stage);
     }
     if (nearest.best)
         weir_diag_hint(asked->bag, diag, "did you mean `%s.%s`?", pipeline->name, nearest.best);
-    else if (used)
-        weir_diag_hint(asked->bag, diag, "its stages are: %s", all);
+    else if (all.used)
+        weir_diag_hint(asked->bag, diag, "its stages are: %s", all.text);
     return false;
 }
 
