@@ -101,7 +101,7 @@ static void the_answer_to_the_batch_is_the_answer_to_each(void **state)
 static void a_lost_connection_fails_every_event(void **state)
 {
     (void)state;
-    struct mock_server server = { .frames = 1, .reply = "", .then = MOCK_FIN, .delay_us = 50000 };
+    struct mock_server server = { .frames = 1, .reply = "", .then = MOCK_FIN, .delay_us = 100000 };
     struct weir_promise *promises[7];
     mock_start(&server);
     struct weir_riemann *client = open_batching(&server, 5, 60ull * S);

@@ -25,7 +25,7 @@ static void refusals_carry_their_text_and_the_connection_lives(void **state)
 static void a_clean_end_closes_the_rest_within_100_ms(void **state)
 {
     (void)state;
-    struct mock_server server = { .frames = 2, .then = MOCK_FIN, .delay_us = 30000 };
+    struct mock_server server = { .frames = 2, .then = MOCK_FIN, .delay_us = 100000 };
     struct weir_promise *promises[7];
     mock_start(&server);
     struct weir_riemann *client = open_client(&server, (struct weir_riemann_options){ 0 });
@@ -48,7 +48,7 @@ static void a_clean_end_closes_the_rest_within_100_ms(void **state)
 static void half_a_reply_is_none(void **state)
 {
     (void)state;
-    struct mock_server server = { .frames = 1, .half_reply = 5, .then = MOCK_FIN, .delay_us = 30000 };
+    struct mock_server server = { .frames = 1, .half_reply = 5, .then = MOCK_FIN, .delay_us = 100000 };
     struct weir_promise *promises[3];
     mock_start(&server);
     struct weir_riemann *client = open_client(&server, (struct weir_riemann_options){ 0 });
@@ -65,7 +65,7 @@ static void a_reset_resets_the_rest(void **state)
 {
     (void)state;
     /* It gives no answer, so that none can be overtaken. */
-    struct mock_server server = { .frames = 1, .then = MOCK_RESET, .reply = "", .reply_size = 0, .delay_us = 30000 };
+    struct mock_server server = { .frames = 1, .then = MOCK_RESET, .reply = "", .reply_size = 0, .delay_us = 100000 };
     struct weir_promise *promises[5];
     mock_start(&server);
     struct weir_riemann *client = open_client(&server, (struct weir_riemann_options){ 0 });
@@ -82,7 +82,7 @@ static void what_is_no_reply_fails_all_behind_it(void **state)
     (void)state;
     static const struct { const char *reply; size_t size; } cases[] = { { "\0\0\0\2\0\1", 6 }, { "\xff\xff\xff\xff", 4 } };
     for (size_t i = 0; i < 2; i++) {
-        struct mock_server server = { .reply = cases[i].reply, .reply_size = cases[i].size, .delay_us = 30000 };
+        struct mock_server server = { .reply = cases[i].reply, .reply_size = cases[i].size, .delay_us = 100000 };
         struct weir_promise *promises[3];
         mock_start(&server);
         struct weir_riemann *client = open_client(&server, (struct weir_riemann_options){ 0 });
@@ -147,7 +147,7 @@ static void a_half_written_frame_says_so(void **state)
     weir_frame_header(large, (uint32_t)size - 4);
     struct weir_promise *first = send_small(client), *second = NULL;
     assert_int_equal(weir_riemann_send_frame(client, large, size, NULL, NULL, &second, NULL), 0);
-    usleep(50000); /* the writer is in it now */
+    usleep(200000); /* the writer is in it now */
     struct weir_promise *third = send_small(client);
     atomic_store(&taker.go, true);
     expect(first, WEIR_CLIENT_RESET, WEIR_REACH_WHOLE);
@@ -211,7 +211,8 @@ static void closing_answers_for_what_is_outstanding(void **state)
     struct weir_riemann *client = open_client(&server, (struct weir_riemann_options){ .queue = 8, .in_flight = 3 });
     for (int i = 0; i < 5; i++)
         promises[i] = send_small(client);
-    usleep(50000);
+    for (int i = 0; i < 5000 && counts_of(client).written_bytes < 3 * sizeof small_frame; i++)
+        usleep(1000);
     uint64_t before = weir_clock_ns();
     weir_riemann_close(client, 100 * MS);
     assert_in_range(weir_clock_ns() - before, 100 * MS, 1000 * MS);
