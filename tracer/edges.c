@@ -21,28 +21,26 @@ static const struct weir_profile_row *row_of(const struct weir_window *window, u
     return &window->profile->rows[window->rows.stage_rows[stage]];
 }
 
-/* Mean size of the items that came into a stage: of a reply as its ring counted them; else from the log where it was stamped, else
- * from the way in's own count. */
+/* Mean size of the items that came into a stage: of a reply, the answers as its ring counted them; else what the way in received.
+ * A stage that no way in leads to alone tells it from the log. */
 static double mean_bytes(const struct weir_window *window, uint32_t stage)
 {
     const struct weir_topology *topology = &window->profile->topology;
+    const struct weir_topology_stage *shape = &topology->stages[stage];
+    uint32_t way = topology->pipelines[shape->pipeline].way;
     double bytes = 0, weight = 0;
-    if (topology->stages[stage].verb == WEIR_REPLY && topology->stages[stage].queue < topology->queue_count) {
-        const struct weir_profile_queue_count *begin = &window->begin.queues[topology->stages[stage].queue],
-                                              *end = &window->last.queues[topology->stages[stage].queue];
-        uint64_t came = grown(begin->in, end->in);
-        return came ? (double)grown(begin->in_bytes, end->in_bytes) / (double)came : 0;
+    if (shape->verb == WEIR_REPLY && shape->queue < topology->queue_count) {
+        bytes = (double)grown(window->begin.queues[shape->queue].in_bytes, window->last.queues[shape->queue].in_bytes);
+        weight = (double)grown(window->begin.queues[shape->queue].in, window->last.queues[shape->queue].in);
+    } else if (way < topology->way_count) {
+        bytes = (double)grown(window->begin.ways[way].accepted_bytes, window->last.ways[way].accepted_bytes);
+        weight = (double)grown(window->begin.ways[way].accepted, window->last.ways[way].accepted);
     }
-    for (uint32_t i = 0; i < topology->instance_count; i++) {
-        if (topology->instances[i].stage != stage)
+    for (uint32_t i = 0; way >= topology->way_count && i < topology->instance_count; i++) {
+        if (shape->verb == WEIR_REPLY || topology->instances[i].stage != stage)
             continue;
         bytes += window->items.stages[i].bytes;
         weight += window->items.stages[i].bytes_weight;
-    }
-    uint32_t way = topology->pipelines[topology->stages[stage].pipeline].way;
-    if (weight <= 0 && way < topology->way_count) {
-        bytes = (double)grown(window->begin.ways[way].accepted_bytes, window->last.ways[way].accepted_bytes);
-        weight = (double)grown(window->begin.ways[way].accepted, window->last.ways[way].accepted);
     }
     return weight > 0 ? bytes / weight : 0;
 }
