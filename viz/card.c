@@ -24,6 +24,12 @@
 #define HOT_MOST 3u
 #define NO_STAGE_LEAST 0.01
 #define TITLE_COLUMNS 78u
+#define FAINT_COLUMNS 110u
+/* About how wide a character is of the title, of the lines below it and of the losses, and how wide the legend. */
+#define TITLE_POINTS 10.0
+#define FAINT_POINTS 5.6
+#define LOSSES_POINTS 6.3
+#define LEGEND_WIDTH 390.0
 
 static void put(const struct weir_card *card, const char *text)
 {
@@ -244,6 +250,7 @@ static void pair_row(const struct weir_card *card, const char *label, struct wei
 static void depth_rows(const struct weir_card *card, uint32_t index)
 {
     const struct weir_profile_queue *queue = &card->profile->queues[index];
+    double limit = weir_view_limit_items(card->profile, index);
     char text[128];
     if (!queue->depth_items.count && !queue->depth_bytes.count) {
         row(card, "depth", "–", NULL, WEIR_HEAT_INK);
@@ -251,7 +258,7 @@ static void depth_rows(const struct weir_card *card, uint32_t index)
     }
     snprintf(text, sizeof text, "%s · %s of %s", weir_figure_number(queue->depth_items_mean).text,
              weir_figure_number(weir_view_max(&queue->depth_items)).text,
-             weir_figure_number(weir_view_limit_items(card->profile, index)).text);
+             isfinite(limit) ? weir_figure_count((uint64_t)limit).text : weir_figure_number(limit).text);
     row(card, "items mean · max", text, NULL, WEIR_HEAT_INK);
     snprintf(text, sizeof text, "%s · %s of %s", weir_figure_bytes(queue->depth_bytes_mean).text,
              weir_figure_bytes(weir_view_max(&queue->depth_bytes)).text,
@@ -416,7 +423,8 @@ static void wrapped(const struct weir_card *card, const char *text)
     put(card, "<BR ALIGN=\"LEFT\"/>");
 }
 
-static void legend(const struct weir_card *card)
+/* A second cell takes what the texts above are wider, about: the rest of their width would stretch the legend. */
+static void legend(const struct weir_card *card, double title_width)
 {
     put(card, "<TR><TD ALIGN=\"LEFT\"><TABLE BORDER=\"0\" CELLBORDER=\"0\" CELLSPACING=\"1\" CELLPADDING=\"2\"><TR><TD>");
     font(card, 9, WEIR_HEAT_FAINT);
@@ -430,7 +438,8 @@ static void legend(const struct weir_card *card)
         else
             weir_buffer_printf(card->out, "≥ %.0f %%</FONT></TD>", heat->least * 100);
     }
-    put(card, "</TR></TABLE></TD></TR>");
+    weir_buffer_printf(card->out, "</TR></TABLE></TD><TD WIDTH=\"%d\"></TD></TR>",
+                       title_width > LEGEND_WIDTH ? (int)(title_width - LEGEND_WIDTH) : 0);
 }
 
 /* The CPU time that no stage has, so that the picture accounts for all of it. */
@@ -442,34 +451,34 @@ static void no_stage(const struct weir_card *card)
         const struct weir_profile_row *measured = &profile->rows[i];
         if (measured->stage != WEIR_NONE || measured->part_of != WEIR_NONE || measured->share < NO_STAGE_LEAST)
             continue;
-        const struct weir_heat *heat = weir_heat_of(measured->share);
         if (!any) {
-            put(card, "<TR><TD ALIGN=\"LEFT\"><TABLE BORDER=\"0\" CELLBORDER=\"0\" CELLSPACING=\"1\" CELLPADDING=\"2\"><TR><TD>");
-            font(card, 9, WEIR_HEAT_FAINT);
-            put(card, "in no stage&#160;</FONT></TD>");
+            put(card, "<TR><TD ALIGN=\"LEFT\" COLSPAN=\"2\">");
+            font(card, 10, WEIR_HEAT_INK);
         }
+        put(card, any ? "&#160;· " : "in no stage: ");
         any = true;
-        weir_buffer_printf(card->out, "<TD BGCOLOR=\"%s\">", heat->paper);
-        font(card, 9, heat->ink);
         weir_escape_html(card->out, measured->name, NAME_COLUMNS);
         put(card, "&#160;<B>");
         weir_escape_html(card->out, weir_figure_percent(measured->share).text, NAME_COLUMNS);
-        put(card, "</B></FONT></TD>");
+        put(card, "</B>");
     }
     if (any)
-        put(card, "</TR></TABLE></TD></TR>");
+        put(card, "</FONT></TD></TR>");
 }
 
-static void faint_line(const struct weir_card *card, struct weir_buffer *text)
+/* Returns its width in points, about. */
+static double faint_line(const struct weir_card *card, struct weir_buffer *text)
 {
-    put(card, "<TR><TD ALIGN=\"LEFT\">");
+    size_t columns = weir_escape_columns(weir_buffer_text(text), text->length);
+    put(card, "<TR><TD ALIGN=\"LEFT\" COLSPAN=\"2\">");
     font(card, 10, WEIR_HEAT_FAINT);
-    weir_escape_html(card->out, text->length ? text->data : " ", 110);
+    weir_escape_html(card->out, text->length ? text->data : " ", FAINT_COLUMNS);
     put(card, "</FONT></TD></TR>");
     weir_buffer_clear(text);
+    return (double)(columns < FAINT_COLUMNS ? columns : FAINT_COLUMNS) * FAINT_POINTS;
 }
 
-static void measured_lines(const struct weir_card *card)
+static void measured_lines(const struct weir_card *card, double title_width)
 {
     const struct weir_profile *profile = card->profile;
     struct weir_buffer text = WEIR_BUFFER_INIT;
@@ -479,27 +488,28 @@ static void measured_lines(const struct weir_card *card)
                        weir_figure_ns((double)profile->duration_ns).text, profile->mode == WEIR_MODE_EXACT ? "exact" : "light");
     weir_buffer_printf(&text, "%s samples, %s lost", weir_figure_count(profile->samples_kept).text,
                        weir_figure_count(profile->samples_lost).text);
-    faint_line(card, &text);
+    title_width = fmax(title_width, faint_line(card, &text));
     weir_view_load(profile, &text);
-    faint_line(card, &text);
+    title_width = fmax(title_width, faint_line(card, &text));
+    no_stage(card);
     weir_view_losses(profile, &text);
     if (text.length) {
-        put(card, "<TR><TD ALIGN=\"LEFT\" BGCOLOR=\"" WEIR_HEAT_INK "\" CELLPADDING=\"4\">");
+        put(card, "<TR><TD ALIGN=\"LEFT\" COLSPAN=\"2\" BGCOLOR=\"" WEIR_HEAT_INK "\" CELLPADDING=\"4\">");
         font(card, 11, "#ffffff");
         put(card, "<B>Lossy profile: ");
         weir_escape_html(card->out, text.data, 110);
         put(card, ". Its figures may be wrong.</B></FONT></TD></TR>");
+        title_width = fmax(title_width, (double)(text.length + 42) * LOSSES_POINTS);
     }
     weir_buffer_release(&text);
-    legend(card);
-    no_stage(card);
+    legend(card, title_width);
 }
 
 void weir_card_title(const struct weir_card *card)
 {
     struct weir_buffer text = WEIR_BUFFER_INIT;
     const struct weir_topology *topology = card->topology;
-    put(card, "<<TABLE BORDER=\"0\" CELLSPACING=\"0\" CELLPADDING=\"2\"><TR><TD ALIGN=\"LEFT\">");
+    put(card, "<<TABLE BORDER=\"0\" CELLSPACING=\"0\" CELLPADDING=\"2\"><TR><TD ALIGN=\"LEFT\" COLSPAN=\"2\">");
     font(card, 16, WEIR_HEAT_INK);
     put(card, "<B>");
     if (card->profile)
@@ -509,9 +519,10 @@ void weir_card_title(const struct weir_card *card)
     wrapped(card, weir_buffer_text(&text));
     put(card, "</B></FONT></TD></TR>");
     if (card->profile) {
-        measured_lines(card);
+        size_t columns = weir_escape_columns(weir_buffer_text(&text), text.length);
+        measured_lines(card, (double)(columns < TITLE_COLUMNS ? columns : TITLE_COLUMNS) * TITLE_POINTS);
     } else {
-        put(card, "<TR><TD ALIGN=\"LEFT\">");
+        put(card, "<TR><TD ALIGN=\"LEFT\" COLSPAN=\"2\">");
         font(card, 10, WEIR_HEAT_FAINT);
         weir_buffer_printf(card->out, "%u stages, %u pools, %u queues; nothing is measured here</FONT></TD></TR>", topology->stage_count,
                            topology->pool_count, topology->queue_count);

@@ -79,10 +79,44 @@ static void all_cpu_time_is_accounted_for(void **state)
     weir_profile_free(profile);
 }
 
+static double legend_width(const struct weir_profile *profile)
+{
+    struct weir_buffer dot = WEIR_BUFFER_INIT, svg = WEIR_BUFFER_INIT;
+    double x[4] = { 0 };
+    assert_int_equal(weir_dot_profile(profile, NULL, &dot, NULL), 0);
+    assert_int_equal(weir_render_dot(dot.data, "svg", &svg, NULL), 0);
+    /* Its last cell, and that one's width. */
+    const char *last = strstr(svg.data, "<polygon fill=\"#743107\"");
+    assert_non_null(last);
+    last = strstr(last, "points=\"");
+    assert_int_equal(sscanf(last, "points=\"%lf,%*f %lf,%*f %lf,%*f", &x[0], &x[1], &x[2]), 3);
+    weir_buffer_release(&dot);
+    weir_buffer_release(&svg);
+    return fmax(fabs(x[1] - x[0]), fabs(x[2] - x[1]));
+}
+
+/* However long the target's name is, the legend keeps its size; limits are numbers that somebody wrote, and stay exact. */
+static void long_names_and_limits(void **state)
+{
+    (void)state;
+    struct weir_profile *profile = sample_after();
+    struct weir_buffer dot = WEIR_BUFFER_INIT;
+    double before = legend_width(profile);
+    profile->topology.name = "a-server-with-a-remarkably-long-name-that-somebody-gave-it-in-a-hurry-on-a-friday-afternoon";
+    profile->exe = "/usr/bin/a-server-with-a-remarkably-long-name-that-somebody-gave-it-in-a-hurry-on-a-friday-afternoon";
+    assert_true(legend_width(profile) < 1.5 * before);
+    draw(profile, &dot);
+    assert_non_null(strstr(dot.data, "of 262,144"));
+    assert_non_null(strstr(dot.data, "of 2,048")); /* 1,024 for each of two connections */
+    weir_buffer_release(&dot);
+    weir_profile_free(profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refused_items_have_an_edge), cmocka_unit_test(all_cpu_time_is_accounted_for),
+        cmocka_unit_test(long_names_and_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
