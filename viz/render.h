@@ -4,7 +4,7 @@
  * Units: none.
  * Owns: nothing; the bytes are appended to the caller's buffer.
  * Threads: one at a time (Graphviz has global state).
- * Errors: -EINVAL with Graphviz's first complaint; -ENOMEM.
+ * Errors: -EINVAL with Graphviz's first complaint; -EFBIG for a PNG that can't be that large; -ENOMEM.
  */
 #ifndef WEIR_VIZ_RENDER_H
 #define WEIR_VIZ_RENDER_H

@@ -1,4 +1,5 @@
 #include <string.h>
+#include <strings.h>
 
 #include "base/file.h"
 #include "tracer/cli/pipeline_file.h"
@@ -17,12 +18,12 @@ static bool ends_in(const char *text, const char *suffix)
     return size >= tail && strcmp(text + size - tail, suffix) == 0;
 }
 
-/* Null when it is no format that can be drawn. */
+/* In upper case, too. Null when it is no format that can be drawn. */
 static const char *format_named(const char *name)
 {
     static const char *const formats[] = { "dot", "svg", "png" };
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        if (strcmp(name, formats[i]) == 0)
+        if (strcasecmp(name, formats[i]) == 0)
             return formats[i];
     return NULL;
 }

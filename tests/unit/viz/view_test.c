@@ -263,6 +263,10 @@ static void what_is_no_graph_is_one_sentence(void **state)
     struct weir_error error = WEIR_ERROR_INIT;
     assert_true(weir_render_dot("digraph {", "svg", &svg, &error) < 0);
     assert_non_null(strstr(error.text, "syntax error"));
+    static const char huge[] = "digraph { a [shape=box width=2 height=400] }";
+    assert_true(weir_render_dot(huge, "png", &svg, &error) < 0);
+    assert_non_null(strstr(error.text, "too large for a PNG"));
+    assert_int_equal(weir_render_dot(huge, "svg", &svg, &error), 0);
     weir_buffer_release(&svg);
 }
 
