@@ -104,11 +104,16 @@ static int find_by_name(const char *target, pid_t *pid, struct weir_error *error
         return weir_error_set(error, WEIR_EXIT_CANNOT, errno, "can't list processes: /proc: %s", strerror(errno));
     struct weir_buffer list = WEIR_BUFFER_INIT;
     unsigned matches = 0;
+    char first[PATH_MAX] = "";
+    bool same_exe = true;
     for (struct dirent *entry; (entry = readdir(proc));) {
         pid_t candidate = is_number(entry->d_name) ? (pid_t)atoi(entry->d_name) : 0;
         if (candidate <= 0 || candidate == getpid() || !fits(candidate, target, is_path, exe, sizeof exe))
             continue;
         *pid = candidate;
+        if (!matches)
+            snprintf(first, sizeof first, "%s", exe);
+        same_exe &= strcmp(first, exe) == 0;
         if (++matches <= MATCHES_MOST)
             weir_buffer_printf(&list, "%s%d (%.80s)", matches > 1 ? ", " : "", (int)candidate, exe);
     }
@@ -119,8 +124,8 @@ static int find_by_name(const char *target, pid_t *pid, struct weir_error *error
                             "no process %s '%s'; give a PID, a process name or the path of an executable",
                             is_path ? "runs" : "is called", target);
     else if (matches > 1)
-        rc = weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "%u processes match '%s': %s%s; give one PID", matches, target,
-                            weir_buffer_text(&list), matches > MATCHES_MOST ? ", …" : "");
+        rc = weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "%u processes match '%s': %s%s; give one PID%s", matches, target,
+                            weir_buffer_text(&list), matches > MATCHES_MOST ? ", …" : "", same_exe ? "" : ", or the path of one");
     weir_buffer_release(&list);
     return rc;
 }
