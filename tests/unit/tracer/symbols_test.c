@@ -1,4 +1,5 @@
 /* Names for addresses of this very process. */
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,6 +47,32 @@ static void names_what_it_knows(void **state)
     close(fd);
 }
 
+int cloned(int x) __asm__("a_clone.constprop.0.isra.1");
+__attribute__((noinline)) int cloned(int x)
+{
+    __asm__ volatile("" : "+r"(x));
+    return x + 2;
+}
+
+/* A symbol's version is no part of a function's name; what the compiler did to it is. */
+static void versions_go_and_clones_stay(void **state)
+{
+    (void)state;
+    char exe[4096], text[256];
+    ssize_t length = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    assert_true(length > 0);
+    exe[length] = 0;
+    int fd = open(exe, O_RDONLY | O_CLOEXEC);
+    struct weir_symbols *symbols = weir_symbols_open(getpid(), fd, exe);
+    weir_symbols_name(symbols, (uintptr_t)cloned, 0, text, sizeof text);
+    assert_string_equal(text, "a_clone.constprop.0.isra.1");
+    weir_symbols_name(symbols, (uintptr_t)dlsym(RTLD_DEFAULT, "pthread_cond_signal"), 0, text, sizeof text);
+    assert_non_null(strstr(text, "pthread_cond_signal"));
+    assert_null(strchr(text, '@'));
+    weir_symbols_close(symbols);
+    close(fd);
+}
+
 static void without_a_process(void **state)
 {
     (void)state;
@@ -61,6 +88,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_what_it_knows),
+        cmocka_unit_test(versions_go_and_clones_stay),
         cmocka_unit_test(without_a_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
