@@ -94,8 +94,8 @@ static void ring_evidence(struct evidence *evidence, const struct weir_profile *
         double items = shape->limit_items ? queue->depth_items_mean / (double)shape->limit_items : 0;
         double bytes = shape->limit_bytes ? queue->depth_bytes_mean / (double)shape->limit_bytes : 0;
         if (shape->kind == WEIR_QUEUE_REPLY && (items >= RING_FULL || bytes >= RING_FULL))
-            ADD(evidence, "the ring of %s held %.0f replies (%.1f MiB) on average, as much as fills it for a connection: a client does not "
-                "read its answers", shape->name, queue->depth_items_mean, queue->depth_bytes_mean / 1048576);
+            ADD(evidence, "the ring of %s held %.0f replies (%.0f bytes) on average, as much as fills it for a connection: a client does not "
+                "read its answers", shape->name, queue->depth_items_mean, queue->depth_bytes_mean);
     }
 }
 
