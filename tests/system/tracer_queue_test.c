@@ -45,6 +45,17 @@ static void check_little(const struct weir_profile *profile)
     }
 }
 
+/* A reply's service is its sending; that it had to wait for those before it is the ring's wait. */
+static void check_sending(const struct weir_profile *profile)
+{
+    const struct weir_profile_row *reply = recording_row(profile, "p.reply");
+    const struct weir_profile_queue *ring = &profile->queues[profile->topology.stages[reply->stage].queue];
+    assert_non_null(reply->service);
+    double wait_ns = weir_histogram_mean(&ring->wait), service_ns = weir_histogram_mean(reply->service);
+    if (wait_ns > 5e6 && service_ns > wait_ns / 5)
+        fail_msg("p.reply: replies waited %.0f ns, and took %.0f ns to be sent", wait_ns, service_ns);
+}
+
 static void both_at_once(const char *full)
 {
     struct harness_server server;
@@ -64,6 +75,7 @@ static void both_at_once(const char *full)
     for (size_t i = 0; i < 2; i++) {
         assert_false(weir_profile_lossy(profiles[i]));
         check_little(profiles[i]);
+        check_sending(profiles[i]);
     }
     for (uint32_t i = 0; i < profiles[0]->topology.queue_count; i++) {
         double a = profiles[0]->queues[i].depth_items_mean, b = profiles[1]->queues[i].depth_items_mean;
