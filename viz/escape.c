@@ -3,24 +3,16 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Length of the code point at `text` (a NUL ends it), 0 when it is no UTF-8 (Unicode 15, table 3-7). */
+#include "base/utf8.h"
+
+/* Length of the code point at `text` (a NUL ends it), 0 when it is no UTF-8; then `*point` is the byte. */
 static size_t point_at(const unsigned char *text, uint32_t *point)
 {
-    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    unsigned char lead = text[0];
-    size_t length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
-    if (length < 2) {
-        *point = lead;
-        return length;
-    }
-    *point = lead & (0x7fu >> length);
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
+    size_t length = weir_utf8_length((const char *)text, strnlen((const char *)text, 4));
+    *point = length < 2 ? text[0] : text[0] & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++)
         *point = *point << 6 | (text[i] & 0x3f);
-    }
-    bool surrogate = *point >= 0xd800 && *point < 0xe000;
-    return *point < least[length] || *point > 0x10ffff || surrogate ? 0 : length;
+    return length;
 }
 
 /* Also the controls of C1, and what turns a line's direction round or hides in it. */

@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "pipeline_dsl/wire/frame.h"
-#include "pipeline_dsl/wire/utf8.h"
 
 enum tag {
     MSG_QUERY = 0x2a,

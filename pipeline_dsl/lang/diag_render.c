@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "pipeline_dsl/lang/diag.h"
-#include "pipeline_dsl/lang/utf8.h"
 
 #define TAB_COLUMNS 4u
 #define WINDOW_BYTES 120u

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-#include "pipeline_dsl/lang/utf8.h"
+#include "base/utf8.h"
+
 
 void weir_lexer_init(struct weir_lexer *lexer, struct weir_diag_bag *bag, struct weir_arena *arena)
 {

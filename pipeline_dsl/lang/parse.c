@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
 #include "pipeline_dsl/lang/names.h"
 #include "pipeline_dsl/lang/parser.h"
-#include "pipeline_dsl/lang/utf8.h"
 
 /* Returns whether the line ended in a closing brace that should have had a line of its own. */
 static bool next_line(struct weir_parser *parser)

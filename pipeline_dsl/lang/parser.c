@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "pipeline_dsl/lang/names.h"
-#include "pipeline_dsl/lang/utf8.h"
 
 /* --- tokens ----------------------------------------------------------------------------------------------------------- */
 

@@ -13,8 +13,8 @@
 
 #include <riemann.pb-c.h>
 
+#include "base/utf8.h"
 #include "pipeline_dsl/wire/frame.h"
-#include "pipeline_dsl/wire/utf8.h"
 
 struct sink {
     ProtobufCBuffer base;

@@ -11,7 +11,7 @@
 
 #include "pipeline_dsl/wire/frame.h"
 #include "pipeline_dsl/wire/message.h"
-#include "pipeline_dsl/wire/utf8.h"
+#include "base/utf8.h"
 
 #define FRAME_MOST 4096u
 

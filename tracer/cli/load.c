@@ -19,6 +19,7 @@
 #include "tracer/cli/load_level.h"
 #include "tracer/cli/load_profile.h"
 #include "tracer/cli/load_replay.h"
+#include "tracer/cli/duration.h"
 #include "tracer/cli/verb.h"
 
 #define CLIENTS_MOST 100000u
@@ -26,7 +27,6 @@
 #define UNDER_WAY_MOST 50000000u
 #define THREADS_MOST 256u
 #define LEVELS_MOST 64u
-#define DURATION_MOST_NS (30ull * 24 * 3600 * 1000000000ull)
 #define DESCRIPTION_MOST 4096u
 #define PROGRESS_NS 500000000u
 
@@ -84,27 +84,6 @@ static bool parse_count(const char *text, uint64_t most, uint64_t *value)
         return false;
     *value = strtoull(text, &rest, 10);
     return !errno && !*rest && *value >= 1 && *value <= most;
-}
-
-/* "10s", "500ms", "1.5min"; a number alone is seconds. */
-static bool parse_duration(const char *text, uint64_t *ns)
-{
-    static const struct { const char *name; double ns; } units[] = {
-        { "", 1e9 }, { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "min", 60e9 }, { "h", 3600e9 },
-    };
-    size_t digits = strspn(text, "0123456789.");
-    char *rest;
-    double number = strtod(text, &rest);
-    if (!digits || *text == '.' || rest != text + digits)
-        return false;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        double value = number * units[i].ns;
-        if (strcmp(rest, units[i].name) == 0 && value >= 1 && value <= (double)DURATION_MOST_NS) {
-            *ns = (uint64_t)value;
-            return true;
-        }
-    }
-    return false;
 }
 
 static bool parse_rate(const char *text, double *rate)
@@ -189,7 +168,7 @@ static int parse_size(const char *name, uint64_t least, uint64_t most, size_t *s
 
 static int parse_time(const char *name, uint64_t *ns)
 {
-    return parse_duration(optarg, ns) ? 0 : bad(name, optarg, "a duration like 10s, 500ms or 2min");
+    return weir_cli_duration(optarg, ns) ? 0 : bad(name, optarg, "a duration like 10s, 500ms or 2min");
 }
 
 /* How the events look. */

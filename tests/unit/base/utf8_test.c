@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "pipeline_dsl/wire/utf8.h"
+#include "base/utf8.h"
 
 #define R "\xef\xbf\xbd"
 

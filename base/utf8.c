@@ -1,4 +1,4 @@
-#include "pipeline_dsl/wire/utf8.h"
+#include "base/utf8.h"
 
 #include <string.h>
 
@@ -35,6 +35,21 @@ static size_t sequence(const uint8_t *at, size_t left, size_t *bad)
         high = 0xbf;
     }
     return length;
+}
+
+size_t weir_utf8_length(const char *text, size_t left)
+{
+    size_t bad;
+    return sequence((const uint8_t *)text, left, &bad);
+}
+
+size_t weir_utf8_cut(const char *text, size_t length, size_t most)
+{
+    if (length <= most)
+        return length;
+    while (most > 0 && ((unsigned char)text[most] & 0xc0) == 0x80)
+        most--;
+    return most;
 }
 
 /* How many of the first bytes are ASCII, eight at a time: most text is nothing else. */
