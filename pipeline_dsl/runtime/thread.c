@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -245,7 +246,8 @@ void weir_thread_log(struct weir_thread *thread, const struct weir_contract_reco
     uint32_t count = log->count;
     if (count == 0)
         __atomic_store_n(&log->oldest_ticks, weir_clock_ticks(), __ATOMIC_RELAXED);
-    log->records[count] = *record;
+    /* Without the ticks that it doesn't use: a short segment has three of ten. */
+    memcpy(&log->records[count], record, offsetof(struct weir_contract_record, ticks) + record->tick_count * sizeof record->ticks[0]);
     __atomic_store_n(&log->count, count + 1, __ATOMIC_RELEASE);
     if (count + 1 == WEIR_LOG_RECORDS)
         weir_thread_flush(thread);

@@ -65,7 +65,8 @@ void weir_thread_account(struct weir_thread *thread);
 /* The thread is at `tag` (WEIR_TAG) from now on. */
 static inline void weir_thread_at(struct weir_thread *thread, uint32_t tag)
 {
-    if (__builtin_expect(weir_trace_exact_semaphore | thread->exact, 0))
+    /* Where it is already its ticks just go on. */
+    if (__builtin_expect(weir_trace_exact_semaphore | thread->exact, 0) && (tag != thread->tag || !thread->exact))
         weir_thread_account(thread);
     thread->tag = tag;
     __atomic_store_n(&thread->slot->tag, tag, __ATOMIC_RELAXED);
