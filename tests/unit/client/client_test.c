@@ -365,6 +365,10 @@ static void connecting_fails_with_a_sentence(void **state)
 static void a_name_is_resolved(void **state)
 {
     (void)state;
+    struct addrinfo *found = NULL;
+    if (getaddrinfo("localhost", NULL, &(struct addrinfo){ .ai_family = AF_INET }, &found) != 0)
+        skip(); /* a root without /etc/hosts knows no name at all */
+    freeaddrinfo(found);
     struct mock_server server = { 0 };
     struct told told;
     mock_start(&server);
