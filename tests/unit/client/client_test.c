@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <netdb.h>
+
 #include "base/clock.h"
 #include "pipeline_dsl/client/client.h"
 #include "tests/unit/client/mock_server.h"
