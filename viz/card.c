@@ -21,6 +21,7 @@
 #define SMALL_COLUMNS 38u
 #define SYMBOL_COLUMNS 28u
 #define HOT_LEAST 0.05
+#define HOT_LEAST_OF_PART 0.02 /* a part is small, and the function in it is what it is about */
 #define HOT_MOST 3u
 #define NO_STAGE_LEAST 0.01
 #define TITLE_COLUMNS 78u
@@ -182,11 +183,11 @@ static void cost_row(const struct weir_card *card, const struct weir_profile_row
         row(card, left, right, NULL, ink);
 }
 
-static void hot_rows(const struct weir_card *card, const struct weir_profile_row *measured, const char *ink)
+static void hot_rows(const struct weir_card *card, const struct weir_profile_row *measured, double least, const char *ink)
 {
     for (uint32_t i = 0; i < measured->hot_count && i < HOT_MOST; i++) {
         const struct weir_profile_hot *hot = &measured->hot[i];
-        if (hot->share < HOT_LEAST)
+        if (hot->share < least)
             break;
         put(card, "<TR><TD ALIGN=\"LEFT\">");
         weir_buffer_printf(card->out, "<FONT POINT-SIZE=\"9\" FACE=\"DejaVu Sans Mono\" COLOR=\"%s\">&#160;&#160;", ink);
@@ -218,7 +219,7 @@ void weir_card_stage(const struct weir_card *card, uint32_t index)
         listen_row(card, stage, heat->ink);
     if (measured && !weir_view_empty(card->profile)) {
         cost_row(card, measured, heat->ink);
-        hot_rows(card, measured, heat->ink);
+        hot_rows(card, measured, HOT_LEAST, heat->ink);
     }
     close_table(card);
     weir_buffer_release(&text);
@@ -236,7 +237,7 @@ static void part_row(const struct weir_card *card, uint32_t stage, enum weir_par
     bool hot = share >= weir_heat_step(1)->least;
     row(card, label, weir_figure_percent(share).text, hot ? heat->paper : NULL, hot ? heat->ink : WEIR_HEAT_INK);
     if (!weir_view_empty(card->profile))
-        hot_rows(card, measured, WEIR_HEAT_INK);
+        hot_rows(card, measured, HOT_LEAST_OF_PART, WEIR_HEAT_INK);
 }
 
 static void pair_row(const struct weir_card *card, const char *label, struct weir_figure a, struct weir_figure b)
