@@ -384,7 +384,9 @@ static void sum_up(struct run *run, struct weir_load_report *report)
     }
     add_slices(run, report);
     sum_clients(run, report);
-    report->duration_ns = last - from;
+    /* What is sent at a rate took the whole time, however soon the last answer came. */
+    bool paced = options->rate > 0 && options->duration_ns && !stopped && report->connections_lost < report->connections;
+    report->duration_ns = paced && last - from < options->duration_ns ? options->duration_ns : last - from;
     /* Of messages: in mode batch, where the sum is over events, one in so many. */
     double each =
         options->mode == WEIR_LOAD_BATCH && report->measured ? (double)report->measured_events / (double)report->measured : 1;

@@ -28,6 +28,10 @@ static const char *const ends[] = { "duration", "loops", "signal", "lost" };
 const char *load_grouped(double number, char text[32])
 {
     char plain[32];
+    if (number > 0 && number < 1) {
+        snprintf(text, 32, "%.3g", number);
+        return text;
+    }
     int length = snprintf(plain, sizeof plain, "%.0f", number), to = 0;
     for (int i = 0; i < length && to < 30; i++) {
         if (i && (length - i) % 3 == 0)
