@@ -1,8 +1,9 @@
 /*
  * DESIGN: 32 shards, chosen by the top bits of the key's hash; in each a chained hash table under a mutex, doubled when it holds
  * as many entries as buckets. The events of a message are sorted by shard first, so that a message of 100 takes 30 locks and not
- * 100, and a shard that another thread holds just now is left for the end. An event is one block: the numbers in front, then every string behind the other, each with its
- * size, so that a write that fits the old block is a copy and no malloc; series report again and again with the same shape.
+ * 100, and a shard that another thread holds just now is left for the end. An event is one block: the numbers in front, then every
+ * string behind the other, each with its size, so that a write that fits the old block is a copy and no malloc; series report
+ * again and again with the same shape.
  *
  * Events of one key stay in their order: they share a shard, and the sort is stable.
  *
