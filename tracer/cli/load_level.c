@@ -328,6 +328,17 @@ static void print_row(struct weir_buffer *out, const struct load_level *level, b
     weir_buffer_putc(out, '\n');
 }
 
+static void print_law(struct weir_buffer *out, const struct weir_scaling *scaling)
+{
+    weir_buffer_puts(out, "scalability law: ");
+    if (isfinite(scaling->lambda))
+        weir_buffer_printf(out, "lambda %.4g events/s a client, sigma %.3g, kappa %.3g", scaling->lambda, scaling->sigma,
+                           scaling->kappa);
+    else
+        weir_buffer_puts(out, "the first level is saturated already, which hides what one client gets alone");
+    weir_buffer_printf(out, "; largest residual %.1f %%\n", scaling->worst * 100);
+}
+
 void load_print_table(struct weir_buffer *out, const struct load_sweep *sweep)
 {
     bool server = false;
@@ -356,9 +367,7 @@ void load_print_table(struct weir_buffer *out, const struct load_sweep *sweep)
         "\nlatency by quantile; in flight: messages, waiting for their turn included; slowest: what the slowest client got of a\n"
         "fair share; CPU: how many CPUs were used, and how much of one by the server's busiest thread\n");
     if (sweep->has_scaling)
-        weir_buffer_printf(out,
-                           "scalability law: lambda %.4g events/s a client, sigma %.3g, kappa %.3g, largest residual %.1f %%\n",
-                           sweep->scaling.lambda, sweep->scaling.sigma, sweep->scaling.kappa, sweep->scaling.worst * 100);
+        print_law(out, &sweep->scaling);
     weir_buffer_printf(out, "knee: %s\n", sweep->knee);
 }
 
