@@ -1,6 +1,7 @@
 #include "tracer/cli/profile_file.h"
 
-#include "tracer/cli/verb.h"
+#include <string.h>
+
 #include "tracer/verdict.h"
 
 int weir_cli_profile_load(const char *verb, const char *path, struct weir_cli_profile *loaded)
@@ -24,4 +25,33 @@ void weir_cli_profile_release(struct weir_cli_profile *loaded)
 {
     weir_profile_free(loaded->profile);
     weir_arena_release(&loaded->arena);
+}
+
+int weir_cli_profile_show(const struct weir_verb *verb, int argc, char **argv, weir_cli_view *as_text, weir_cli_view *as_json)
+{
+    const char *path = NULL;
+    bool json = false;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0)
+            json = true;
+        else if (argv[i][0] == '-' && argv[i][1])
+            return weir_cli_usage(verb, "there is no option '%s'", argv[i]);
+        else if (path)
+            return weir_cli_usage(verb, "one profile at a time: '%s' is one too many", argv[i]);
+        else
+            path = argv[i];
+    }
+    if (!path)
+        return weir_cli_usage(verb, "name the profile to %s", verb->name);
+    struct weir_cli_profile loaded;
+    struct weir_buffer out = WEIR_BUFFER_INIT;
+    struct weir_error error = WEIR_ERROR_INIT;
+    int exit = weir_cli_profile_load(verb->name, path, &loaded);
+    if (exit == WEIR_EXIT_DONE) {
+        int rc = (json ? as_json : as_text)(&loaded, &out, &error);
+        exit = rc ? weir_cli_fail(verb->name, &error) : weir_cli_out(out.data, out.length);
+    }
+    weir_buffer_release(&out);
+    weir_cli_profile_release(&loaded);
+    return exit;
 }

@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/profile.h"
 #include "base/verdict.h"
+#include "tracer/cli/verb.h"
 
 struct weir_cli_profile {
     struct weir_profile *profile;
@@ -22,5 +23,11 @@ struct weir_cli_profile {
 /* For verb `verb` ("report"). Returns 0, or an exit code; release it either way. */
 int weir_cli_profile_load(const char *verb, const char *path, struct weir_cli_profile *loaded);
 void weir_cli_profile_release(struct weir_cli_profile *loaded);
+
+/* A view of a profile as bytes. Returns 0 or -errno. */
+typedef int weir_cli_view(const struct weir_cli_profile *loaded, struct weir_buffer *out, struct weir_error *error);
+
+/* A whole verb that takes "PROFILE [--json]" and prints one view of it. Returns the exit code. */
+int weir_cli_profile_show(const struct weir_verb *verb, int argc, char **argv, weir_cli_view *as_text, weir_cli_view *as_json);
 
 #endif
