@@ -62,4 +62,9 @@ static int run(int argc, char **argv)
     return rc ? rc : lacking ? WEIR_EXIT_CANNOT : WEIR_EXIT_DONE;
 }
 
-const struct weir_verb weir_verb_doctor = { "doctor", "[--json]", "say what this kernel and this user can measure", run };
+const struct weir_verb weir_verb_doctor = {
+    .name = "doctor",
+    .usage = "[--json]",
+    .summary = "say what this kernel and this user can measure",
+    .run = run,
+};

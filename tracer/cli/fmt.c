@@ -96,8 +96,8 @@ static int run(int argc, char **argv)
 }
 
 const struct weir_verb weir_verb_fmt = {
-    "fmt",
-    "[--check] FILE",
-    "put a pipeline file into its canonical form, in place",
-    run,
+    .name = "fmt",
+    .usage = "[--check] FILE",
+    .summary = "put a pipeline file into its canonical form, in place",
+    .run = run,
 };

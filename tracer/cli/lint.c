@@ -204,8 +204,8 @@ static int run(int argc, char **argv)
 }
 
 const struct weir_verb weir_verb_lint = {
-    "lint",
-    "FILE [-v] [--strict] [--json] | --explain CODE",
-    "check a pipeline file without running anything",
-    run,
+    .name = "lint",
+    .usage = "FILE [-v] [--strict] [--json] | --explain CODE",
+    .summary = "check a pipeline file without running anything",
+    .run = run,
 };

@@ -20,6 +20,7 @@
 #include "tracer/cli/load_profile.h"
 #include "tracer/cli/load_replay.h"
 #include "tracer/cli/duration.h"
+#include "tracer/cli/load_manual.h"
 #include "tracer/cli/verb.h"
 
 #define CLIENTS_MOST 100000u
@@ -477,4 +478,5 @@ const struct weir_verb weir_verb_load = {
              "[--replay FILE] [--profile PREFIX] [--plot x.svg] [--json] [event shape]",
     .summary = "drives a server with clients: throughput, latency, failures, and where more clients stop helping",
     .run = run,
+    .manual = load_manual,
 };

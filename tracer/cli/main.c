@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tracer/cli/load_manual.h"
 #include "tracer/cli/verb.h"
 
 static const struct weir_verb *const verbs[] = {
@@ -74,8 +73,8 @@ int main(int argc, char **argv)
     }
     if (asks || (argc > 2 && strcmp(argv[2], "--help") == 0)) {
         printf("weir %s %s\n\n%s\n", verb->name, verb->usage, verb->summary);
-        if (verb == &weir_verb_load)
-            printf("\n%s", load_manual);
+        if (verb->manual)
+            printf("\n%s", verb->manual);
         return weir_cli_out("", 0);
     }
     return verb->run(argc - 1, argv + 1);

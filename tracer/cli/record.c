@@ -208,6 +208,8 @@ static int run(int argc, char **argv)
 }
 
 const struct weir_verb weir_verb_record = {
-    "record", "TARGET [--duration 10s] [--exact] [--pipeline FILE] [-o x.wprof|-]",
-    "attach to a running server, measure, detach, save", run,
+    .name = "record",
+    .usage = "TARGET [--duration 10s] [--exact] [--pipeline FILE] [-o x.wprof|-]",
+    .summary = "attach to a running server, measure, detach, save",
+    .run = run,
 };

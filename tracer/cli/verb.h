@@ -18,6 +18,7 @@ struct weir_verb {
     const char *usage;   /* "FILE -o BIN [--emit-c]" */
     const char *summary; /* one line, lower case, no full stop */
     int (*run)(int argc, char **argv); /* argv[0] is the verb's name */
+    const char *manual;  /* what `weir help VERB` prints below; null: no more than the summary */
 };
 
 extern const struct weir_verb weir_verb_lint, weir_verb_fmt, weir_verb_graph, weir_verb_build, weir_verb_run, weir_verb_load,
