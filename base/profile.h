@@ -69,15 +69,46 @@ struct weir_profile_queue {
     struct weir_histogram wait;   /* push to pop, ns */
     struct weir_histogram wakeup; /* waking to running of a thread that slept on this queue, ns */
     uint64_t unstamped;           /* items that passed without a stamp, pushed before the attach */
+    uint64_t wakeups;             /* of threads that slept on this queue, waiting for items */
+    uint64_t wakeups_unused;      /* of those: found it empty and slept again */
+    uint64_t wakeups_moved;       /* of those: ran on another CPU than the waker's */
+};
+
+/* The counters of a pool of slots (`forward`, `store`) since the server started, at one moment.
+ * taken = finished + failed + lost + in_use. */
+struct weir_profile_slot_count {
+    uint64_t taken, finished, failed, lost; /* failed: answered with an error; lost: with its connection, reported */
+    uint64_t retried;                       /* sent again after a lost connection; counts in `taken` once */
+    uint64_t in_use, open, reconnects;      /* open: connections that are up now */
+    uint64_t waits, waited_ns, full_ns;     /* a worker found all slots taken; for how long; time at capacity */
+    uint64_t unfilled;                      /* slots of connections that are down */
+};
+
+struct weir_profile_slots {
+    uint32_t stage;                 /* topology index; capacity is its connections x in_flight */
+    struct weir_profile_slot_count begin, end;
+    struct weir_histogram in_use;   /* weighted by time, ns */
+    double in_use_mean, open_mean;  /* time averages */
+    struct weir_histogram wait;     /* of a worker for a slot, ns; only of those that had to wait */
+    struct weir_histogram service;  /* slot taken to completion, ns */
 };
 
 /* accepted = answered + abandoned + discarded + in_flight, at each moment. */
 struct weir_profile_way_count {
     uint64_t accepted, answered, abandoned, discarded, in_flight, accepted_bytes, malformed, bad_lengths, connections, opened, events;
+    uint64_t overlapped; /* accepted while an earlier request of the same connection was not answered yet */
+    uint64_t truncated;  /* datagrams larger than the limit */
+    uint64_t kernel_drops; /* datagrams that the kernel dropped at the full socket */
 };
 
 struct weir_profile_way {
     struct weir_profile_way_count begin, end;
+    /* Per connection, at random moments; weighted by connections. Empty where nobody could look. */
+    struct weir_histogram in_flight;     /* requests outstanding on one connection */
+    struct weir_histogram receive_bytes; /* in the kernel's receive queue of one connection */
+    struct weir_histogram send_bytes;    /* in its send queue */
+    struct weir_histogram backlog;       /* connections that wait to be accepted; weighted by looks */
+    uint64_t backlog_limit;
 };
 
 /* What flows from a stage to the next one of its pipeline, in the window; or, of a stage that gave items up, to the pipeline's reply.
@@ -90,6 +121,32 @@ struct weir_profile_edge {
 struct weir_profile_pool {
     uint32_t threads;                    /* seen */
     double state_ns[WEIR_STATE_COUNT];   /* sums to threads x window */
+};
+
+/* One pool thread. Its states sum to the time in the window during which it was there. */
+struct weir_profile_thread {
+    uint32_t tid, pool;
+    double state_ns[WEIR_STATE_COUNT];
+    uint64_t switches, preempted; /* times it left a CPU; of those: while it could have run on */
+};
+
+/* Time that the threads of a pool were off CPU in one place for one reason. The sums over `state` are those of the pool. */
+struct weir_profile_sleep {
+    uint32_t pool;
+    uint32_t row;            /* where: the innermost row that has a thread's tag */
+    enum weir_state state;   /* never RUNNING */
+    uint32_t queue;          /* idle, backpressured, lock: whose; else WEIR_NONE */
+    uint32_t slots;          /* starved: index in `slots`; else WEIR_NONE */
+    const char *site;        /* lock, io, other: the function that slept, outside of the C library; null: unknown */
+    double ns;
+    uint64_t count;
+};
+
+/* Another process that used the machine's CPUs in the window. */
+struct weir_profile_neighbour {
+    uint32_t pid;
+    const char *name;
+    double cpu_ns;
 };
 
 /* One stack that CPU samples showed. Frames are indexes in `symbols`, innermost first. */
@@ -123,6 +180,8 @@ struct weir_profile {
     uint64_t start_unix_ns;
     uint64_t duration_ns;
     uint64_t cpu_ns;     /* of the whole process in the window */
+    double machine_busy_ns; /* of all CPUs that the target may use: not idle, this process included; 0: unknown */
+    double machine_steal_ns; /* taken by the hypervisor */
     const char *ended_by; /* "duration", "signal", "target exit" */
     uint64_t sample_period_ns; /* mean, of one CPU's sampler; 0: none */
     /* losses */
@@ -135,10 +194,15 @@ struct weir_profile {
     struct weir_profile_way *ways;
     struct weir_profile_edge *edges;
     struct weir_profile_pool *pools;
+    struct weir_profile_slots *slots; /* one for each stage that has some, in the order of the stages */
+    struct weir_profile_thread *threads;
+    struct weir_profile_sleep *sleeps;
+    struct weir_profile_neighbour *neighbours; /* most CPU first, a few */
     struct weir_profile_stack *stacks;
     const char **symbols;
     struct weir_profile_slice *slices;
     uint32_t row_count, edge_count, stack_count, symbol_count, slice_count;
+    uint32_t slots_count, thread_count, sleep_count, neighbour_count;
     /* overhead */
     double tracer_cpu_share;       /* of one CPU */
     double target_probe_cpu_share; /* row "(tracing)" */
