@@ -30,10 +30,13 @@
 #define LEVELS_MOST 64u
 #define DESCRIPTION_MOST 4096u
 #define PROGRESS_NS 500000000u
+#define TICK_NS 100000000u
+#define RECORD_NS 10000000000u            /* of a level, for its figures */
+#define RECORD_SAVED_NS 86400000000000u   /* and for a profile that is kept */
 
 enum argument {
     MODE, CLIENTS, SHARE, EVENTS, LINGER, IN_FLIGHT, UDP, RAMP, DURATION, LOOPS, RATE, QUERY, QUERY_SHARE, THREADS, WAIT, REPLAY,
-    HOSTS, SERVICES, TAGS, ATTRIBUTES, DESCRIPTION, METRIC, PROFILE, PLOT, JSON
+    HOSTS, SERVICES, TAGS, ATTRIBUTES, DESCRIPTION, METRIC, PROFILE, NO_PROFILE, PLOT, JSON
 };
 
 static const struct option options[] = {
@@ -61,6 +64,7 @@ static const struct option options[] = {
     { "description", required_argument, NULL, DESCRIPTION },
     { "metric", required_argument, NULL, METRIC },
     { "profile", required_argument, NULL, PROFILE },
+    { "no-profile", no_argument, NULL, NO_PROFILE },
     { "plot", required_argument, NULL, PLOT },
     { "json", no_argument, NULL, JSON },
     { NULL, 0, NULL, 0 },
@@ -72,7 +76,7 @@ struct wish {
     size_t clients[LEVELS_MOST], levels;
     struct weir_workload_shape shape;
     const char *query, *replay, *profile, *plot;
-    bool json, has_share;
+    bool json, has_share, no_profile;
 };
 
 /* --- arguments -------------------------------------------------------------------------------------------------------- */
@@ -240,6 +244,9 @@ static int parse_option(int option, const char *name, struct wish *wish)
     case PROFILE:
         wish->profile = optarg;
         return 0;
+    case NO_PROFILE:
+        wish->no_profile = true;
+        return 0;
     case PLOT:
         wish->plot = optarg;
         return 0;
@@ -258,6 +265,8 @@ static int check(struct wish *wish)
         return weir_cli_usage(&weir_verb_load, "a query needs an answer, and a datagram has none; leave out --udp or --query");
     if (wish->query && load->mode == WEIR_LOAD_BATCH)
         return weir_cli_usage(&weir_verb_load, "mode batch sends events alone; ask queries in mode sync or pipelined");
+    if (wish->profile && wish->no_profile)
+        return weir_cli_usage(&weir_verb_load, "--profile saves what --no-profile leaves out; give one of them");
     if (wish->query && !wish->has_share)
         load->query_share = 0.01;
     if (!load->in_flight)
@@ -327,65 +336,116 @@ static int signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-struct showing {
+/* The one sweep that runs: what its levels share, and what is known of the one at work. */
+struct running {
     const struct wish *wish;
     size_t level;
-    struct weir_load_progress before;
+    struct load_server server;
+    struct load_profile profile;
+    bool records, shows;            /* a profile of each level; a progress line */
+    struct weir_load_progress shown;
+    struct weir_error *unsaved;     /* why a profile could not be saved, the first of them */
 };
 
 /* One line on the terminal, written over and over. */
-static void show(void *context, const struct weir_load_progress *progress)
+static void show(struct running *running, const struct weir_load_progress *progress)
 {
-    struct showing *showing = context;
-    uint64_t time = progress->elapsed_ns - showing->before.elapsed_ns;
-    char a[32], b[32];
-    if (!time)
-        return;
-    fprintf(stderr, "\r\033[K%zu client%s (level %zu of %zu), %s: %s events/s, %s failed", showing->wish->clients[showing->level],
-            showing->wish->clients[showing->level] == 1 ? "" : "s", showing->level + 1, showing->wish->levels,
-            load_duration((double)progress->elapsed_ns, a),
-            load_grouped((double)(progress->acked_events - showing->before.acked_events) * 1e9 / (double)time, b),
-            load_grouped((double)progress->failed, (char[32]){ 0 }));
+    uint64_t time = progress->elapsed_ns - running->shown.elapsed_ns;
+    size_t clients = running->wish->clients[running->level];
+    char a[32], b[32], c[32];
+    fprintf(stderr, "\r\033[K%zu client%s (level %zu of %zu), %s: %s events/s, %s failed", clients, clients == 1 ? "" : "s",
+            running->level + 1, running->wish->levels, load_duration((double)progress->elapsed_ns, a),
+            load_grouped((double)(progress->acked_events - running->shown.acked_events) * 1e9 / (double)time, b),
+            load_grouped((double)progress->failed, c));
     fflush(stderr);
-    showing->before = *progress;
+    running->shown = *progress;
 }
 
-static int run_level(const struct wish *wish, size_t number, struct load_server *server, struct load_level *level,
-                     struct weir_error *error)
+/* The recorder looks at the time in which all clients send: from the ramp's end to the end of the sending. */
+static void on_progress(void *context, const struct weir_load_progress *progress)
+{
+    struct running *running = context;
+    const struct weir_load_options *load = &running->wish->load;
+    if (progress->elapsed_ns >= load->ramp_ns)
+        load_profile_go(&running->profile);
+    if (load->duration_ns && progress->elapsed_ns >= load->ramp_ns + load->duration_ns)
+        load_profile_halt(&running->profile);
+    if (running->shows && progress->elapsed_ns >= running->shown.elapsed_ns + PROGRESS_NS)
+        show(running, progress);
+}
+
+/* Says once, in one line, that there will be no profiles; the load goes on. */
+static void give_up_recording(struct running *running, const char *why)
+{
+    running->records = false;
+    fprintf(stderr, "weir load: goes on without the server's profile: %s\n", why);
+}
+
+static void start_recording(struct running *running)
+{
+    struct weir_error error = WEIR_ERROR_INIT;
+    uint64_t most_ns = running->wish->profile ? RECORD_SAVED_NS : RECORD_NS;
+    running->profile = (struct load_profile){ 0 };
+    if (running->records && load_profile_start(&running->profile, running->server.pid, most_ns, &error))
+        give_up_recording(running, error.text);
+}
+
+static void stop_recording(struct running *running, struct load_profile_summary *summary)
+{
+    const struct wish *wish = running->wish;
+    struct weir_error error = WEIR_ERROR_INIT;
+    struct weir_buffer path = WEIR_BUFFER_INIT;
+    if (wish->profile)
+        weir_buffer_printf(&path, "%s-%zu.wprof", wish->profile, wish->clients[running->level]);
+    int rc = load_profile_stop(&running->profile, wish->profile ? weir_buffer_text(&path) : NULL, summary, &error);
+    if (rc && summary->known && !running->unsaved->exit)
+        *running->unsaved = error;
+    else if (rc && !summary->known)
+        give_up_recording(running, error.text);
+    else if (running->records && !summary->known)
+        fprintf(stderr, "weir load: the level of %zu clients was too short for a profile of the server\n",
+                wish->clients[running->level]);
+    weir_buffer_release(&path);
+}
+
+static int run_level(struct running *running, struct load_level *level, struct weir_error *error)
 {
     struct load_server before;
-    struct load_profile profile = { 0 };
-    struct showing showing = { .wish = wish, .level = number };
-    bool shows = isatty(STDERR_FILENO);
-    level->options = wish->load;
-    level->options.clients = wish->clients[number];
-    level->options.progress = shows ? show : NULL;
-    level->options.progress_ns = PROGRESS_NS;
-    level->options.context = &showing;
-    if (wish->profile)
-        load_profile_start(&profile, server->pid, wish->profile, wish->clients[number]);
-    load_server_look(server);
-    before = *server;
+    level->options = running->wish->load;
+    level->options.clients = running->wish->clients[running->level];
+    level->options.progress = on_progress;
+    level->options.progress_ns = TICK_NS;
+    level->options.context = running;
+    running->shown = (struct weir_load_progress){ 0 };
+    start_recording(running);
+    load_server_look(&running->server);
+    before = running->server;
     int rc = weir_load_run(&level->options, &level->report, error);
-    load_server_look(server);
-    load_profile_stop(&profile);
-    level->server = load_server_between(&before, server);
+    load_server_look(&running->server);
+    stop_recording(running, &level->profile);
+    level->server = load_server_between(&before, &running->server);
     level->options.progress = NULL;
     level->options.context = NULL;
-    if (shows)
+    if (running->shows)
         fputs("\r\033[K", stderr);
     return rc;
 }
 
-static int run_sweep(const struct wish *wish, struct load_sweep *sweep, struct weir_error *error)
+static int run_sweep(const struct wish *wish, struct load_sweep *sweep, struct weir_error *unsaved, struct weir_error *error)
 {
-    static struct load_server server; /* too large for a stack */
+    static struct running running; /* too large for a stack */
     uint64_t start = weir_clock_ns();
-    load_server_find(&server, wish->load.address);
-    for (size_t i = 0; i < wish->levels; i++) {
-        struct load_level *level = &sweep->levels[i];
+    running.wish = wish;
+    running.unsaved = unsaved;
+    running.shows = isatty(STDERR_FILENO);
+    running.records = !wish->no_profile && (wish->profile || wish->levels > 1);
+    load_server_find(&running.server, wish->load.address, wish->load.datagram);
+    if (running.records && !running.server.pid)
+        give_up_recording(&running, running.server.unknown);
+    for (; running.level < wish->levels; running.level++) {
+        struct load_level *level = &sweep->levels[running.level];
         level->started_ns = weir_clock_ns() - start;
-        int rc = run_level(wish, i, &server, level, error);
+        int rc = run_level(&running, level, error);
         if (rc)
             return rc;
         sweep->count++;
@@ -443,7 +503,7 @@ static int run(int argc, char **argv)
     int rc = parse(argc, argv, &wish);
     if (rc)
         return rc;
-    struct weir_error error = WEIR_ERROR_INIT;
+    struct weir_error error = WEIR_ERROR_INIT, unsaved = WEIR_ERROR_INIT;
     struct weir_workload workload = { .bytes = WEIR_BUFFER_INIT };
     struct load_level *levels = calloc(wish.levels, sizeof *levels);
     struct load_sweep sweep = { .levels = levels };
@@ -454,7 +514,7 @@ static int run(int argc, char **argv)
                 : weir_error_set(&error, WEIR_EXIT_FOUND, ENOMEM, "out of memory for the levels");
     wish.load.workload = &workload;
     if (!rc)
-        rc = run_sweep(&wish, &sweep, &error);
+        rc = run_sweep(&wish, &sweep, &unsaved, &error);
     if (!rc)
         rc = print(&wish, &sweep, &error);
     if (wish.load.stop_fd >= 0)
@@ -467,6 +527,8 @@ static int run(int argc, char **argv)
     weir_workload_release(&workload);
     if (rc < 0)
         return weir_cli_fail("load", &error);
+    if (unsaved.exit)
+        return weir_cli_fail("load", &unsaved);
     return rc ? rc : failed ? WEIR_EXIT_FOUND : WEIR_EXIT_DONE;
 }
 
@@ -475,7 +537,7 @@ const struct weir_verb weir_verb_load = {
     .usage = "tcp|udp ADDR [--mode pipelined|batch|sync] [--clients N,N,…] [--share K] [--events 100] [--in-flight 64] "
              "[--linger 10ms] "
              "[--duration 10s | --loops N] [--ramp DUR] [--rate R] [--query EXPR] [--query-share 1%] [--threads 1] [--wait 5s] "
-             "[--replay FILE] [--profile PREFIX] [--plot x.svg] [--json] [event shape]",
+             "[--replay FILE] [--profile PREFIX | --no-profile] [--plot x.svg] [--json] [event shape]",
     .summary = "drives a server with clients: throughput, latency, failures, and where more clients stop helping",
     .run = run,
     .manual = load_manual,

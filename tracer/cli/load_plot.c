@@ -197,7 +197,7 @@ void load_plot(struct weir_buffer *out, const struct load_sweep *sweep)
     chart_text(out, load->address);
     weir_buffer_printf(out, ", %s, %zu event%s a message</text>\n", load->datagram ? "UDP" : weir_load_mode_name(load->mode),
                        load->events, load->events == 1 ? "" : "s");
-    char said[600], a[32];
+    char said[sizeof sweep->knee + 16], a[32];
     if (levels)
         snprintf(said, sizeof said, "Knee: %s", sweep->knee);
     else

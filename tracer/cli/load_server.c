@@ -2,28 +2,114 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <netinet/in.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "pipeline_dsl/client/dial.h"
 
-/* The socket that listens on `port`, by the kernel's table; 0: none. Address and port are in hexadecimal, state 0A listens. */
-static unsigned long listening_inode(const char *table, unsigned port)
+/* An address of either family as one of IPv6. */
+static struct in6_addr mapped(const struct sockaddr_storage *address)
 {
-    char line[512];
-    unsigned long inode = 0;
+    struct in6_addr to = { .s6_addr = { [10] = 0xff, [11] = 0xff } };
+    if (address->ss_family == AF_INET)
+        memcpy(&to.s6_addr[12], &((const struct sockaddr_in *)address)->sin_addr, 4);
+    else
+        to = ((const struct sockaddr_in6 *)address)->sin6_addr;
+    return to;
+}
+
+static bool is_loopback(const struct in6_addr *address)
+{
+    return IN6_IS_ADDR_LOOPBACK(address) || (IN6_IS_ADDR_V4MAPPED(address) && address->s6_addr[12] == 127);
+}
+
+static bool is_wildcard(const struct in6_addr *address)
+{
+    static const struct in6_addr v4 = { .s6_addr = { [10] = 0xff, [11] = 0xff } };
+    return IN6_IS_ADDR_UNSPECIFIED(address) || memcmp(address, &v4, sizeof v4) == 0;
+}
+
+/* An address of this machine is one that a socket can be bound to. */
+static bool is_here(struct sockaddr_storage address)
+{
+    ((struct sockaddr_in *)&address)->sin_port = 0; /* lies where sin6_port does */
+    int fd = socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool here = fd >= 0 && bind(fd, (struct sockaddr *)&address,
+                                address.ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6)) == 0;
+    if (fd >= 0)
+        close(fd);
+    return here;
+}
+
+/* "0100007F" or 32 such digits: words of the machine's own order, in hexadecimal. */
+static bool parse_words(const char *text, struct in6_addr *address)
+{
+    size_t words = strlen(text) / 8, first = words == 1 ? 3 : 0;
+    *address = (struct in6_addr){ .s6_addr = { [10] = 0xff, [11] = 0xff } };
+    if (words != 1 && words != 4)
+        return false;
+    for (size_t i = 0; i < words; i++) {
+        uint32_t word;
+        if (sscanf(text + 8 * i, "%8x", &word) != 1)
+            return false;
+        memcpy(&address->s6_addr[4 * (first + i)], &word, sizeof word);
+    }
+    return true;
+}
+
+/* The socket that is open for `wanted` and `port` by one of the kernel's tables, when it fits better than `*fit`: 1 another
+ * address of the loopback ("localhost" has two), 2 all addresses, 3 just this one. */
+static void find_socket(const char *table, unsigned wanted_state, const struct in6_addr *wanted, unsigned port, int *fit,
+                        unsigned long *inode)
+{
+    char line[512], words[40];
     FILE *file = fopen(table, "r");
-    while (file && !inode && fgets(line, sizeof line, file)) {
+    while (file && fgets(line, sizeof line, file)) {
         unsigned found, state;
         unsigned long number;
-        if (sscanf(line, " %*u: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*s %*s %lu", &found, &state, &number) == 3 &&
-            found == port && state == 0x0a)
-            inode = number;
+        struct in6_addr address;
+        if (sscanf(line, " %*u: %32[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*s %*s %lu", words, &found, &state, &number) != 4 ||
+            found != port || state != wanted_state || !parse_words(words, &address))
+            continue;
+        int fits = memcmp(&address, wanted, sizeof address) == 0           ? 3
+                   : is_wildcard(&address)                                 ? 2
+                   : is_loopback(&address) && is_loopback(wanted)          ? 1
+                                                                           : 0;
+        if (fits > *fit) {
+            *fit = fits;
+            *inode = number;
+        }
     }
     if (file)
         fclose(file);
+}
+
+/* The inode of the socket that serves `address`; 0: none on this machine. */
+static unsigned long serving_inode(const char *address, bool datagram, char *why, size_t size)
+{
+    static const char *const tables[2][2] = { { "/proc/net/tcp", "/proc/net/tcp6" }, { "/proc/net/udp", "/proc/net/udp6" } };
+    struct sockaddr_storage peer;
+    socklen_t length = sizeof peer;
+    const struct weir_dial_options dial = { .timeout_ns = 1, .cancel_fd = -1, .datagram = true };
+    int fd = weir_dial_with(address, &dial, NULL), fit = 0;
+    unsigned long inode = 0;
+    bool known = fd >= 0 && getpeername(fd, (struct sockaddr *)&peer, &length) == 0;
+    if (fd >= 0)
+        close(fd);
+    snprintf(why, size, "%.100s is not on this machine", address);
+    if (!known || !is_here(peer))
+        return 0;
+    struct in6_addr wanted = mapped(&peer);
+    unsigned port = ntohs(((struct sockaddr_in *)&peer)->sin_port);
+    for (int i = 0; i < 2; i++)
+        find_socket(tables[datagram][i], datagram ? 0x07 : 0x0a, &wanted, port, &fit, &inode);
+    snprintf(why, size, "no process that listens on %.80s can be seen from here", address);
     return inode;
 }
 
@@ -58,17 +144,10 @@ static void read_name(const char *path, char name[32])
         *at = *at == '\n' ? '\0' : isprint((unsigned char)*at) ? *at : '?';
 }
 
-void load_server_find(struct load_server *server, const char *address)
+void load_server_find(struct load_server *server, const char *address, bool datagram)
 {
     memset(server, 0, sizeof *server);
-    const char *colon = strrchr(address, ':');
-    if (!colon ||
-        !(strncmp(address, "127.", 4) == 0 || strncmp(address, "localhost:", 10) == 0 || strncmp(address, "[::1]", 5) == 0))
-        return;
-    unsigned port = (unsigned)strtoul(colon + 1, NULL, 10);
-    unsigned long inode = listening_inode("/proc/net/tcp", port);
-    if (!inode)
-        inode = listening_inode("/proc/net/tcp6", port);
+    unsigned long inode = serving_inode(address, datagram, server->unknown, sizeof server->unknown);
     if (!inode)
         return;
     char link[48], path[64];
@@ -153,6 +232,8 @@ struct load_server_use load_server_between(const struct load_server *before, con
             memcpy(use.thread, after->thread[i].name, sizeof use.thread);
         }
     }
+    cpu_set_t set;
+    use.cores = (unsigned)(sched_getaffinity(after->pid, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN));
     use.cpus = (double)sum / (double)wall;
     use.busiest = (double)most / (double)wall;
     return use;

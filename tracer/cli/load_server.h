@@ -15,7 +15,8 @@
 #define LOAD_SERVER_THREADS 256u
 
 struct load_server {
-    int pid; /* 0: none found */
+    int pid;           /* 0: none found */
+    char unknown[160]; /* why */
     char name[32];
     unsigned threads;
     struct {
@@ -33,13 +34,14 @@ struct load_server_use {
     int pid;
     char name[32];
     double cpus;         /* of all of its threads together */
+    unsigned cores;      /* CPUs that it may use */
     double busiest;      /* of the one that used most, 0 to 1 */
     char thread[32];     /* its name */
     double machine;      /* CPUs that were busy with anything at all; known even without a server */
 };
 
-/* Finds who listens on the port of "HOST:PORT", if HOST is this machine's loopback. */
-void load_server_find(struct load_server *server, const char *address);
+/* Finds who listens on "HOST:PORT", by TCP or for datagrams, if HOST is this machine. */
+void load_server_find(struct load_server *server, const char *address, bool datagram);
 /* Looks at its threads now. */
 void load_server_look(struct load_server *server);
 struct load_server_use load_server_between(const struct load_server *before, const struct load_server *after);
