@@ -9,34 +9,23 @@
 #include <string.h>
 
 #include "base/profile.h"
-#include "pipeline_dsl/compile/compile.h"
+#include "pipeline_dsl/compile/emit.h"
 
-struct emit {
-    const struct weir_topology *topology;
-    struct weir_buffer *out;
-};
+#define put weir_emit_put
 
-#define put(emit, ...) weir_buffer_printf((emit)->out, __VA_ARGS__)
-
-static const struct weir_topology_stage *stage_at(const struct emit *emit, uint32_t stage)
+void weir_emit_name(struct weir_emit *emit, uint32_t stage)
 {
-    return &emit->topology->stages[stage];
-}
-
-/* The C name of a stage: "riemann__decode". */
-static void put_name(struct emit *emit, uint32_t stage)
-{
-    const struct weir_topology_stage *s = stage_at(emit, stage);
+    const struct weir_topology_stage *s = weir_emit_stage(emit, stage);
     put(emit, "%s__%s", emit->topology->pipelines[s->pipeline].name, s->name);
 }
 
-static void put_id(struct emit *emit, uint32_t stage)
+void weir_emit_id(struct weir_emit *emit, uint32_t stage)
 {
     put(emit, "ID_");
-    put_name(emit, stage);
+    weir_emit_name(emit, stage);
 }
 
-static void put_string(struct emit *emit, const char *text)
+void weir_emit_string(struct weir_emit *emit, const char *text)
 {
     weir_buffer_putc(emit->out, '"');
     for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
@@ -49,6 +38,15 @@ static void put_string(struct emit *emit, const char *text)
     weir_buffer_putc(emit->out, '"');
 }
 
+uint32_t weir_emit_find(const struct weir_emit *emit, uint32_t pipeline, enum weir_verb_kind verb)
+{
+    const struct weir_topology_pipeline *p = &emit->topology->pipelines[pipeline];
+    for (uint32_t s = p->first_stage; s < p->first_stage + p->stage_count; s++)
+        if (weir_emit_stage(emit, s)->verb == verb)
+            return s;
+    return WEIR_NONE;
+}
+
 static bool on_connection(enum weir_verb_kind verb)
 {
     return verb == WEIR_LISTEN || verb == WEIR_FRAME;
@@ -56,7 +54,7 @@ static bool on_connection(enum weir_verb_kind verb)
 
 /* --- head ---------------------------------------------------------------------------------------------------------------- */
 
-static void put_head(struct emit *emit)
+static void put_head(struct weir_emit *emit)
 {
     const struct weir_topology *t = emit->topology;
     put(emit, "/*\n * %s: a server, written by weir from %s.weir. Change that file, not this one.\n *\n", t->name, t->name);
@@ -87,13 +85,13 @@ static uint32_t shards(const struct weir_topology *t)
     return most;
 }
 
-static void put_ids(struct emit *emit)
+static void put_ids(struct weir_emit *emit)
 {
     const struct weir_topology *t = emit->topology;
     put(emit, "/* What a thread's tag says: where it is. */\nenum {\n");
     for (uint32_t i = 0; i < t->instance_count; i++) {
         put(emit, "    ");
-        put_id(emit, t->instances[i].stage);
+        weir_emit_id(emit, t->instances[i].stage);
         put(emit, "%s,\n", i ? "" : " = WEIR_INSTANCE_FIRST");
     }
     put(emit, "    ID_END\n};\n\nenum {");
@@ -102,7 +100,7 @@ static void put_ids(struct emit *emit)
     put(emit, " POOLS };\nenum {");
     for (uint32_t i = 0; i < t->queue_count; i++) {
         put(emit, " QUEUE_");
-        put_name(emit, t->queues[i].stage);
+        weir_emit_name(emit, t->queues[i].stage);
         put(emit, ",");
     }
     put(emit, " QUEUES };\nenum { WAYS = %u, SHARDS = %u }; /* shards: event loops of the largest pool that listens */\n\n", t->way_count,
@@ -111,49 +109,49 @@ static void put_ids(struct emit *emit)
 
 /* --- stages -------------------------------------------------------------------------------------------------------------- */
 
-static void put_connection_stage(struct emit *emit, uint32_t stage, const struct weir_topology_stage *s)
+static void put_connection_stage(struct weir_emit *emit, uint32_t stage, const struct weir_topology_stage *s)
 {
     if (s->verb == WEIR_LISTEN) {
         put(emit, "STAGE ptrdiff_t ");
-        put_name(emit, stage);
+        weir_emit_name(emit, stage);
         put(emit, "(struct weir_conn *conn, void *span, size_t room)\n{\n    return weir_conn_receive(conn, span, room);\n}\n\n");
     } else {
         put(emit, "STAGE struct weir_item *");
-        put_name(emit, stage);
+        weir_emit_name(emit, stage);
         put(emit, "(struct weir_conn *conn, const void *data, size_t size, size_t *used)\n{\n"
                   "    return weir_conn_frame(conn, data, size, used);\n}\n\n");
     }
 }
 
-static void put_call_of(struct emit *emit, uint32_t stage, const struct weir_topology_stage *s)
+static void put_call_of(struct weir_emit *emit, uint32_t stage, const struct weir_topology_stage *s)
 {
     switch (s->verb) {
     case WEIR_DECODE:
         put(emit, "weir_stage_decode(thread, item, ");
-        put_id(emit, stage);
+        weir_emit_id(emit, stage);
         break;
     case WEIR_ENCODE:
         put(emit, "weir_stage_encode(thread, item");
         break;
     case WEIR_HANDOFF:
         put(emit, "weir_stage_handoff(thread, item, QUEUE_");
-        put_name(emit, stage);
+        weir_emit_name(emit, stage);
         static const char *const sized[] = { "BYTES", "ARENA", "TYPED", "REFLECT" };
         put(emit, ", WEIR_SIZED_%s", sized[emit->topology->queues[s->queue].sized]);
         break;
     case WEIR_INDEX:
         put(emit, "weir_stage_index(thread, item, &index__");
-        put_name(emit, stage);
+        weir_emit_name(emit, stage);
         put(emit, ", \"%s\"", s->full_name);
         break;
     case WEIR_BUSY:
         put(emit, "weir_stage_busy(thread, item, ");
-        put_id(emit, stage);
+        weir_emit_id(emit, stage);
         put(emit, ", %" PRIu64 "u, %" PRIu64 "u", s->cpu_ns, s->pause_ns);
         break;
     case WEIR_CALL:
         put(emit, "weir_stage_call(thread, item, \"%s\", call__", s->full_name);
-        put_name(emit, stage);
+        weir_emit_name(emit, stage);
         break;
     default:
         put(emit, "weir_stage_reply(thread, item");
@@ -162,11 +160,11 @@ static void put_call_of(struct emit *emit, uint32_t stage, const struct weir_top
     put(emit, ")");
 }
 
-static void put_item_stage(struct emit *emit, uint32_t stage, const struct weir_topology_stage *s)
+static void put_item_stage(struct weir_emit *emit, uint32_t stage, const struct weir_topology_stage *s)
 {
     if (s->verb == WEIR_INDEX) {
         put(emit, "static struct weir_index index__");
-        put_name(emit, stage);
+        weir_emit_name(emit, stage);
         put(emit, ";\n\n");
     }
     if (s->verb == WEIR_CALL) {
@@ -174,25 +172,25 @@ static void put_item_stage(struct emit *emit, uint32_t stage, const struct weir_
         for (const char *c = s->text; *c; c++) /* nothing may end the comment */
             weir_buffer_putc(emit->out, (unsigned char)*c < 0x20 || (*c == '*' && c[1] == '/') ? '_' : *c);
         put(emit, " */\nextern int call__");
-        put_name(emit, stage);
+        weir_emit_name(emit, stage);
         put(emit, "(struct weir_item *item, struct weir_call *call) __asm__(\"%s\");\n\n", s->symbol);
     }
     put(emit, "STAGE enum weir_outcome ");
-    put_name(emit, stage);
+    weir_emit_name(emit, stage);
     put(emit, "(struct weir_thread *thread, struct weir_item *item)\n{\n    weir_item_enter(thread, item, ");
-    put_id(emit, stage);
+    weir_emit_id(emit, stage);
     put(emit, ");\n    return ");
     put_call_of(emit, stage, s);
     put(emit, ";\n}\n\n");
     if (s->verb == WEIR_REPLY) {
         put(emit, "STAGE void ");
-        put_name(emit, stage);
+        weir_emit_name(emit, stage);
         put(emit, "__send(struct weir_conn *conn)\n{\n    weir_conn_send(conn);\n}\n\n");
     }
 }
 
 /* The run of stages from `first` to the next handoff, or to the end. Returns the stage behind it. */
-static uint32_t put_driver(struct emit *emit, const struct weir_topology_pipeline *pipeline, uint32_t first, unsigned number)
+static uint32_t put_driver(struct weir_emit *emit, const struct weir_topology_pipeline *pipeline, uint32_t first, unsigned number)
 {
     const struct weir_topology *t = emit->topology;
     uint32_t end = pipeline->first_stage + pipeline->stage_count;
@@ -206,21 +204,21 @@ static uint32_t put_driver(struct emit *emit, const struct weir_topology_pipelin
     put(emit, "static void %s__segment__%u(struct weir_thread *thread, struct weir_item *item)\n{\n", pipeline->name, number);
     for (uint32_t stage = first; stage < last; stage++) {
         put(emit, "    if (");
-        put_name(emit, stage);
+        weir_emit_name(emit, stage);
         put(emit, "(thread, item) != WEIR_NEXT)\n        return;\n");
     }
     put(emit, "    ");
-    put_name(emit, last);
+    weir_emit_name(emit, last);
     put(emit, "(thread, item);\n}\n\n");
     return last + 1;
 }
 
-static void put_pipeline(struct emit *emit, const struct weir_topology_pipeline *pipeline)
+static void put_pipeline(struct weir_emit *emit, const struct weir_topology_pipeline *pipeline)
 {
     uint32_t end = pipeline->first_stage + pipeline->stage_count;
     put(emit, "/* --- pipeline %s */\n\n", pipeline->name);
     for (uint32_t stage = pipeline->first_stage; stage < end; stage++) {
-        const struct weir_topology_stage *s = stage_at(emit, stage);
+        const struct weir_topology_stage *s = weir_emit_stage(emit, stage);
         if (on_connection(s->verb))
             put_connection_stage(emit, stage, s);
         else
@@ -228,132 +226,11 @@ static void put_pipeline(struct emit *emit, const struct weir_topology_pipeline 
     }
     unsigned number = 1;
     for (uint32_t stage = pipeline->first_stage; stage < end;) {
-        if (on_connection(stage_at(emit, stage)->verb))
+        if (on_connection(weir_emit_stage(emit, stage)->verb))
             stage++;
         else
             stage = put_driver(emit, pipeline, stage, number++);
     }
-}
-
-/* --- tables -------------------------------------------------------------------------------------------------------------- */
-
-static unsigned segment_behind(const struct emit *emit, uint32_t handoff)
-{
-    unsigned number = 2;
-    for (uint32_t s = emit->topology->pipelines[stage_at(emit, handoff)->pipeline].first_stage; s < handoff; s++)
-        number += stage_at(emit, s)->verb == WEIR_HANDOFF;
-    return number;
-}
-
-static void put_queue(struct emit *emit, const struct weir_topology_queue *queue)
-{
-    static const char *const full[] = { "BLOCK", "REJECT", "DROP_NEWEST", "DROP_OLDEST" };
-    put(emit, "    [QUEUE_");
-    put_name(emit, queue->stage);
-    put(emit, "] = {\n        .name = \"%s\", .stage = ", queue->name);
-    put_id(emit, queue->stage);
-    put(emit, ", .to_pool = POOL_%s,\n        .limit_bytes = %" PRIu64 "u, .limit_items = %" PRIu64 "u,",
-        emit->topology->pools[queue->to_pool].name, queue->limit_bytes, queue->limit_items);
-    if (queue->kind == WEIR_QUEUE_REPLY) {
-        put(emit, " .kind = WEIR_QUEUE_REPLY,\n    },\n");
-        return;
-    }
-    put(emit, " .full = WEIR_FULL_%s,\n        .run = %s__segment__%u, .run_stage = ", full[queue->full],
-        emit->topology->pipelines[stage_at(emit, queue->stage)->pipeline].name, segment_behind(emit, queue->stage));
-    put_id(emit, queue->stage + 1);
-    put(emit, ",\n    },\n");
-}
-
-static uint32_t stage_of(const struct emit *emit, uint32_t pipeline, enum weir_verb_kind verb)
-{
-    const struct weir_topology_pipeline *p = &emit->topology->pipelines[pipeline];
-    for (uint32_t s = p->first_stage; s < p->first_stage + p->stage_count; s++)
-        if (stage_at(emit, s)->verb == verb)
-            return s;
-    return WEIR_NONE;
-}
-
-static void put_way(struct emit *emit, const struct weir_topology_way *way)
-{
-    uint32_t listen = way->listen_stage, frame = stage_of(emit, way->pipeline, WEIR_FRAME);
-    uint32_t reply = stage_of(emit, way->pipeline, WEIR_REPLY), decode = stage_of(emit, way->pipeline, WEIR_DECODE);
-    put(emit, "    {\n        .name = \"%s\", .address = ", way->name);
-    put_string(emit, stage_at(emit, listen)->address);
-    put(emit, ", .pool = POOL_%s,\n        .listen_stage = ", emit->topology->pools[stage_at(emit, listen)->pool].name);
-    put_id(emit, listen);
-    put(emit, ", .frame_stage = ");
-    put_id(emit, frame);
-    put(emit, ", .reply_stage = ");
-    put_id(emit, reply);
-    put(emit, ",\n        .reply_queue = QUEUE_");
-    put_name(emit, reply);
-    put(emit, ", .frame_max_bytes = %" PRIu64 "u, .decode_max_bytes = %" PRIu64 "u,\n        .listen = ", stage_at(emit, frame)->max_bytes,
-        decode == WEIR_NONE ? stage_at(emit, frame)->max_bytes : stage_at(emit, decode)->max_bytes);
-    put_name(emit, listen);
-    put(emit, ", .frame = ");
-    put_name(emit, frame);
-    put(emit, ", .send = ");
-    put_name(emit, reply);
-    put(emit, "__send,\n        .run = %s__segment__1, .handoff_queue = ", way->name);
-    if (stage_at(emit, frame + 1)->verb == WEIR_HANDOFF) {
-        put(emit, "QUEUE_");
-        put_name(emit, frame + 1);
-    } else {
-        put(emit, "WEIR_NONE");
-    }
-    put(emit, ",\n    },\n");
-}
-
-static void put_tables(struct emit *emit)
-{
-    const struct weir_topology *t = emit->topology;
-    put(emit, "/* --- tables */\n\nstatic const struct weir_plan_pool pools[POOLS] = {\n");
-    for (uint32_t i = 0; i < t->pool_count; i++)
-        put(emit, "    [POOL_%s] = { .name = \"%s\", .threads = %u, .listens = %s },\n", t->pools[i].name, t->pools[i].name,
-            t->pools[i].threads, t->pools[i].listens ? "true" : "false");
-    put(emit, "};\n\nstatic const struct weir_plan_queue queues[QUEUES] = {\n");
-    for (uint32_t i = 0; i < t->queue_count; i++)
-        put_queue(emit, &t->queues[i]);
-    put(emit, "};\n\nstatic const struct weir_plan_way ways[WAYS] = {\n");
-    for (uint32_t i = 0; i < t->way_count; i++)
-        put_way(emit, &t->ways[i]);
-    put(emit, "};\n\nstatic const char *const stages[] = {\n");
-    for (uint32_t i = 0; i < t->instance_count; i++)
-        put(emit, "    \"%s\",\n", t->instances[i].name);
-    put(emit, "};\n\n");
-}
-
-static void put_main(struct emit *emit, size_t topology_bytes)
-{
-    const struct weir_topology *t = emit->topology;
-    put(emit, "/* What a tracer reads: probes/contract.h. */\n"
-              "static _Alignas(64) struct weir_contract_cell cells[WEIR_THREAD_SLOTS * WEIR_TAG(ID_END, 0)];\n"
-              "static _Alignas(64) struct weir_contract_queue queue_blocks[QUEUES * SHARDS];\n"
-              "static _Alignas(64) struct weir_contract_way way_blocks[WAYS * SHARDS];\n"
-              "static const unsigned char topology[%zu]; /* at the end of this file */\n\n"
-              "int main(int argc, char **argv)\n{\n"
-              "    struct weir_plan plan = {\n        .name = ", topology_bytes);
-    put_string(emit, t->name);
-    put(emit, ",\n        .pools = pools, .pool_count = POOLS,\n        .queues = queues, .queue_count = QUEUES,\n"
-              "        .ways = ways, .way_count = WAYS,\n        .stages = stages, .stage_count = ID_END - WEIR_INSTANCE_FIRST,\n"
-              "        .shards = SHARDS,\n        .topology = topology, .topology_bytes = sizeof topology,\n"
-              "        .cells = cells, .queue_blocks = queue_blocks, .way_blocks = way_blocks,\n    };\n");
-    for (uint32_t i = 0; i < t->stage_count; i++)
-        if (t->stages[i].verb == WEIR_INDEX) {
-            put(emit, "    weir_index_init(&index__");
-            put_name(emit, i);
-            put(emit, ", %" PRIu64 "u, %" PRIu64 "u);\n", t->stages[i].ttl_ns, t->stages[i].limit);
-        }
-    put(emit, "    return weir_server_main(&plan, argc, argv);\n}\n\n");
-}
-
-static void put_topology(struct emit *emit, const struct weir_buffer *bytes)
-{
-    put(emit, "/* --- the pipeline file, checked and encoded as in a profile: a tracer needs no other */\n\n"
-              "static const unsigned char topology[%zu] = {", bytes->length);
-    for (size_t i = 0; i < bytes->length; i++)
-        put(emit, "%s%u,", i % 32 ? "" : "\n    ", (unsigned char)bytes->data[i]);
-    put(emit, "\n};\n");
 }
 
 /* --- the whole ----------------------------------------------------------------------------------------------------------- */
@@ -389,9 +266,9 @@ static int check(const struct weir_topology *t, struct weir_error *error)
             return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "%s can't be built by this version of weir, which can't compile this `%s`",
                                   t->stages[i].full_name, weir_verb_name(t->stages[i].verb));
     for (uint32_t i = 0; i < t->way_count; i++) {
-        const struct emit emit = { t, NULL };
+        const struct weir_emit emit = { t, NULL };
         uint32_t pipeline = t->ways[i].pipeline;
-        if (stage_of(&emit, pipeline, WEIR_FRAME) == WEIR_NONE || stage_of(&emit, pipeline, WEIR_REPLY) == WEIR_NONE)
+        if (weir_emit_find(&emit, pipeline, WEIR_FRAME) == WEIR_NONE || weir_emit_find(&emit, pipeline, WEIR_REPLY) == WEIR_NONE)
             return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "pipeline %s can't be built: it needs a `frame` and ends in `reply`",
                                   t->ways[i].name);
     }
@@ -400,7 +277,7 @@ static int check(const struct weir_topology *t, struct weir_error *error)
 
 int weir_compile_emit(const struct weir_topology *topology, struct weir_buffer *out, struct weir_error *error)
 {
-    struct emit emit = { topology, out };
+    struct weir_emit emit = { topology, out };
     struct weir_buffer bytes = WEIR_BUFFER_INIT;
     int rc = check(topology, error);
     if (rc == 0)
@@ -411,9 +288,9 @@ int weir_compile_emit(const struct weir_topology *topology, struct weir_buffer *
     put_ids(&emit);
     for (uint32_t i = 0; i < topology->pipeline_count; i++)
         put_pipeline(&emit, &topology->pipelines[i]);
-    put_tables(&emit);
-    put_main(&emit, bytes.length);
-    put_topology(&emit, &bytes);
+    weir_emit_tables(&emit);
+    weir_emit_main(&emit, bytes.length);
+    weir_emit_topology(&emit, &bytes);
     if (out->failed)
         rc = weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "no memory for the C file of %s", topology->name);
 out:

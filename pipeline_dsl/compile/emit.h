@@ -1,0 +1,42 @@
+/*
+ * emit: what the parts of the emitter share: where the C file is written to, and how things are called in it.
+ * Only emit*.c include it; compile.h is what the others see.
+ *
+ * Units: none.
+ * Owns: nothing.
+ * Threads: one at a time.
+ * Errors: running out of memory shows in the buffer.
+ */
+#ifndef WEIR_COMPILE_EMIT_H
+#define WEIR_COMPILE_EMIT_H
+
+#include "pipeline_dsl/compile/compile.h"
+
+struct weir_emit {
+    const struct weir_topology *topology;
+    struct weir_buffer *out;
+};
+
+#define weir_emit_put(emit, ...) weir_buffer_printf((emit)->out, __VA_ARGS__)
+
+static inline const struct weir_topology_stage *weir_emit_stage(const struct weir_emit *emit, uint32_t stage)
+{
+    return &emit->topology->stages[stage];
+}
+
+/* The C name of a stage: "riemann__decode". */
+void weir_emit_name(struct weir_emit *emit, uint32_t stage);
+/* Its id: "ID_riemann__decode". */
+void weir_emit_id(struct weir_emit *emit, uint32_t stage);
+/* A string literal. */
+void weir_emit_string(struct weir_emit *emit, const char *text);
+
+/* The first stage of a pipeline that has this verb, or WEIR_NONE. */
+uint32_t weir_emit_find(const struct weir_emit *emit, uint32_t pipeline, enum weir_verb_kind verb);
+
+/* emit_tables.c: pools, queues and ways in; main(); the topology as a tracer reads it. */
+void weir_emit_tables(struct weir_emit *emit);
+void weir_emit_main(struct weir_emit *emit, size_t topology_bytes);
+void weir_emit_topology(struct weir_emit *emit, const struct weir_buffer *bytes);
+
+#endif
