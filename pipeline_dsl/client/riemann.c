@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "pipeline_dsl/client/dial.h"
 #include "pipeline_dsl/client/pipelined.h"
-#include "pipeline_dsl/client/request.h"
 #include "pipeline_dsl/client/sync.h"
 
 #define PROMISES_MOST ((size_t)1 << 30)
@@ -316,7 +315,7 @@ static int dispatch(struct weir_riemann *client, struct weir_promise *promise, b
 /* Encodes into the promise's frame; `bare`: without a frame header. On failure the promise goes back. */
 static int fill(struct weir_promise *promise, const struct weir_message *message, bool bare, struct weir_error *error)
 {
-    int rc = weir_request_encode(message, !bare, &promise->frame, error);
+    int rc = (bare ? weir_message_encode : weir_message_encode_framed)(message, &promise->frame, error);
     if (rc) {
         promise->frame.failed = false;
         weir_promise_undo(promise);

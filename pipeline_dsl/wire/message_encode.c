@@ -1,6 +1,13 @@
 /*
- * DESIGN: builds protobuf-c's tree in a scratch arena and packs it straight into the buffer. Encoding whole messages is
- * rare on a server (an acknowledgement is a constant), so clarity comes before speed.
+ * DESIGN: the size first, then one pass that writes into memory of just that size, fields in the order of their numbers. An
+ * event's size is needed twice, once for the whole and once before its bytes, and is computed twice rather than kept: that is
+ * cheaper than a place to keep it. protobuf-c's packer gives the same bytes from a tree, at several times the cost; clients encode
+ * every event that they send.
+ *
+ * Tags are field number * 8 + wire type (0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes); all that are used are below
+ * 16 * 8, and so one byte.
+ *
+ * What is no UTF-8 is rare: such a message is copied with U+FFFD in its place, and the copy encoded.
  *
  * Clients differ in which metric field they read first, so every one that is set holds the same number: an integer goes as
  * sint64, a double as d, and both also as f where a float holds that number exactly. A float goes as f alone, and so comes
@@ -11,175 +18,338 @@
 #include <math.h>
 #include <string.h>
 
-#include <riemann.pb-c.h>
-
 #include "base/utf8.h"
 #include "pipeline_dsl/wire/frame.h"
 
-struct sink {
-    ProtobufCBuffer base;
-    struct weir_buffer *out;
+enum tag {
+    MSG_OK = 0x10,
+    MSG_ERROR = 0x1a,
+    MSG_QUERY = 0x2a,
+    MSG_EVENT = 0x32,
+    QUERY_STRING = 0x0a,
+    EVENT_TIME = 0x08,
+    EVENT_STATE = 0x12,
+    EVENT_SERVICE = 0x1a,
+    EVENT_HOST = 0x22,
+    EVENT_DESCRIPTION = 0x2a,
+    EVENT_TAG = 0x3a,
+    EVENT_TTL = 0x45,
+    EVENT_ATTRIBUTE = 0x4a,
+    EVENT_TIME_MICROS = 0x50,
+    EVENT_SINT64 = 0x68,
+    EVENT_DOUBLE = 0x71,
+    EVENT_FLOAT = 0x7d,
+    ATTRIBUTE_KEY = 0x0a,
+    ATTRIBUTE_VALUE = 0x12,
 };
 
-static void append(ProtobufCBuffer *base, size_t size, const uint8_t *data)
+static size_t varint_size(uint64_t value)
 {
-    struct sink *sink = (struct sink *)base;
-    weir_buffer_add(sink->out, data, size);
+    return ((size_t)(63 - __builtin_clzll(value | 1)) * 9 + 73) / 64; /* 7 bits a byte */
 }
 
-/* Fills `to` with the bytes as a reply may show them; false when memory is out. */
-static bool put(struct weir_arena *scratch, struct weir_bytes bytes, protobuf_c_boolean *has, ProtobufCBinaryData *to)
+static uint8_t *put_varint(uint8_t *at, uint64_t value)
 {
-    if (has)
-        *has = bytes.data != NULL;
-    to->len = bytes.data ? bytes.size : 0;
-    to->data = (uint8_t *)(uintptr_t)bytes.data; /* packing only reads */
-    if (!to->len || weir_utf8_valid(bytes.data, bytes.size))
+    while (value >= 0x80) {
+        *at++ = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    *at++ = (uint8_t)value;
+    return at;
+}
+
+/* --- UTF-8 ---------------------------------------------------------------------------------------------------------------- */
+
+/* Eight bytes of ASCII at a time: nearly all text is. */
+static bool valid(struct weir_bytes bytes)
+{
+    size_t at = 0;
+    if (!bytes.data)
         return true;
-    to->data = weir_utf8_repair(scratch, bytes.data, &to->len);
-    return to->data != NULL;
+    for (uint64_t word; at + 8 <= bytes.size; at += 8) {
+        memcpy(&word, bytes.data + at, 8);
+        if (word & 0x8080808080808080u)
+            return weir_utf8_valid(bytes.data, bytes.size);
+    }
+    for (; at < bytes.size; at++)
+        if (bytes.data[at] & 0x80)
+            return weir_utf8_valid(bytes.data, bytes.size);
+    return true;
 }
 
-static void put_metric(WeirRiemann__Event *raw, const struct weir_event *event)
+static bool event_valid(const struct weir_event *event)
 {
-    double value = event->metric_double;
-    switch (event->metric_kind) {
-    case WEIR_METRIC_NIL:
-        return;
-    case WEIR_METRIC_INT:
-        raw->has_metric_sint64 = true;
-        raw->metric_sint64 = event->metric_int;
-        raw->metric_f = (float)event->metric_int;
-        /* 2^63 is the float that INT64_MAX rounds to; it has no way back. */
-        raw->has_metric_f = raw->metric_f < 0x1p63f && (int64_t)raw->metric_f == event->metric_int;
-        return;
-    case WEIR_METRIC_DOUBLE:
-        raw->has_metric_d = true;
-        raw->metric_d = value;
-        /* A finite double beyond a float's range has no float; converting it would be undefined. */
-        raw->has_metric_f = !isfinite(value) || (fabs(value) <= (double)__FLT_MAX__ && (double)(float)value == value);
-        raw->metric_f = raw->has_metric_f ? (float)value : 0;
-        return;
-    case WEIR_METRIC_FLOAT:
-        raw->has_metric_f = true;
-        raw->metric_f = (float)value;
-        return;
-    }
-}
-
-static void put_time(WeirRiemann__Event *raw, int64_t time_us)
-{
-    raw->has_time_micros = raw->has_time = true;
-    raw->time_micros = time_us;
-    raw->time = time_us / 1000000 - (time_us % 1000000 < 0); /* rounded down, before 1970 too */
-}
-
-static bool put_lists(struct weir_arena *scratch, WeirRiemann__Event *raw, const struct weir_event *event)
-{
-    bool good = true;
-    if (event->tag_count) {
-        raw->tags = weir_arena_alloc(scratch, event->tag_count * sizeof *raw->tags);
-        if (!raw->tags)
-            return false;
-        raw->n_tags = event->tag_count;
-        for (uint32_t i = 0; i < event->tag_count; i++)
-            good = put(scratch, event->tags[i], NULL, &raw->tags[i]) && good;
-    }
-    if (event->attribute_count) {
-        raw->attributes = weir_arena_alloc(scratch, event->attribute_count * sizeof *raw->attributes);
-        WeirRiemann__Attribute *attributes = weir_arena_alloc(scratch, event->attribute_count * sizeof *attributes);
-        if (!raw->attributes || !attributes)
-            return false;
-        raw->n_attributes = event->attribute_count;
-        for (uint32_t i = 0; i < event->attribute_count; i++) {
-            weir_riemann__attribute__init(&attributes[i]);
-            raw->attributes[i] = &attributes[i];
-            good = put(scratch, event->attributes[i].key, NULL, &attributes[i].key) && good;
-            good = put(scratch, event->attributes[i].value, &attributes[i].has_value, &attributes[i].value) && good;
-        }
-    }
+    bool good = valid(event->host) && valid(event->service) && valid(event->state) && valid(event->description);
+    for (uint32_t i = 0; good && i < event->tag_count; i++)
+        good = valid(event->tags[i]);
+    for (uint32_t i = 0; good && i < event->attribute_count; i++)
+        good = valid(event->attributes[i].key) && valid(event->attributes[i].value);
     return good;
 }
 
-static bool put_event(struct weir_arena *scratch, WeirRiemann__Event *raw, const struct weir_event *event)
+static bool message_valid(const struct weir_message *message)
 {
-    weir_riemann__event__init(raw);
-    bool good = put(scratch, event->host, &raw->has_host, &raw->host);
-    good = put(scratch, event->service, &raw->has_service, &raw->service) && good;
-    good = put(scratch, event->state, &raw->has_state, &raw->state) && good;
-    good = put(scratch, event->description, &raw->has_description, &raw->description) && good;
+    bool good = valid(message->error) && valid(message->query);
+    for (size_t i = 0; good && i < message->event_count; i++)
+        good = event_valid(&message->events[i]);
+    return good;
+}
+
+static bool repair(struct weir_arena *scratch, struct weir_bytes *bytes)
+{
+    if (valid(*bytes))
+        return true;
+    bytes->data = weir_utf8_repair(scratch, bytes->data, &bytes->size);
+    return bytes->data != NULL;
+}
+
+static bool repair_event(struct weir_arena *scratch, struct weir_event *event)
+{
+    struct weir_bytes *tags = weir_arena_alloc(scratch, event->tag_count * sizeof *tags + 1);
+    struct weir_attribute *attributes = weir_arena_alloc(scratch, event->attribute_count * sizeof *attributes + 1);
+    bool good = tags && attributes && repair(scratch, &event->host) && repair(scratch, &event->service) &&
+                repair(scratch, &event->state) && repair(scratch, &event->description);
+    for (uint32_t i = 0; good && i < event->tag_count; i++) {
+        tags[i] = event->tags[i];
+        good = repair(scratch, &tags[i]);
+    }
+    for (uint32_t i = 0; good && i < event->attribute_count; i++) {
+        attributes[i] = event->attributes[i];
+        good = repair(scratch, &attributes[i].key) && repair(scratch, &attributes[i].value);
+    }
+    event->tags = tags;
+    event->attributes = attributes;
+    return good;
+}
+
+/* Makes `message` one of valid text, in `scratch`; false when memory is out. */
+static bool repair_message(struct weir_arena *scratch, struct weir_message *message)
+{
+    struct weir_event *events = weir_arena_alloc(scratch, message->event_count * sizeof *events + 1);
+    bool good = events && repair(scratch, &message->error) && repair(scratch, &message->query);
+    for (size_t i = 0; good && i < message->event_count; i++) {
+        events[i] = message->events[i];
+        good = repair_event(scratch, &events[i]);
+    }
+    message->events = events;
+    return good;
+}
+
+/* --- sizes ---------------------------------------------------------------------------------------------------------------- */
+
+static size_t bytes_size(struct weir_bytes bytes)
+{
+    return bytes.data ? 1 + varint_size(bytes.size) + bytes.size : 0;
+}
+
+/* Of what must be there: absent goes as empty. */
+static size_t empty_size(struct weir_bytes bytes)
+{
+    size_t size = bytes.data ? bytes.size : 0;
+    return 1 + varint_size(size) + size;
+}
+
+static size_t attribute_size(const struct weir_attribute *attribute)
+{
+    return empty_size(attribute->key) + bytes_size(attribute->value);
+}
+
+/* Rounded down, before 1970 too. */
+static int64_t seconds(int64_t time_us)
+{
+    return time_us / 1000000 - (time_us % 1000000 < 0);
+}
+
+static uint64_t zigzag(int64_t value)
+{
+    return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+}
+
+/* Does a float hold the metric's very number? */
+static bool has_float(const struct weir_event *event, float *is)
+{
+    double value = event->metric_double;
+    switch (event->metric_kind) {
+    case WEIR_METRIC_INT:
+        *is = (float)event->metric_int;
+        /* 2^63 is the float that INT64_MAX rounds to; it has no way back. */
+        return *is < 0x1p63f && (int64_t)*is == event->metric_int;
+    case WEIR_METRIC_DOUBLE:
+        /* A finite double beyond a float's range has no float; converting it would be undefined. */
+        if (isfinite(value) && fabs(value) > (double)__FLT_MAX__)
+            return false;
+        *is = (float)value;
+        return !isfinite(value) || (double)*is == value;
+    case WEIR_METRIC_FLOAT:
+        *is = (float)value;
+        return true;
+    case WEIR_METRIC_NIL:
+        break;
+    }
+    return false;
+}
+
+static size_t event_size(const struct weir_event *event)
+{
+    float ignored;
+    size_t size =
+        bytes_size(event->host) + bytes_size(event->service) + bytes_size(event->state) + bytes_size(event->description);
     if (event->has_time)
-        put_time(raw, event->time_us);
-    raw->has_ttl = event->has_ttl;
-    raw->ttl = event->ttl;
-    put_metric(raw, event);
-    return put_lists(scratch, raw, event) && good;
+        size += 2 + varint_size((uint64_t)seconds(event->time_us)) + varint_size((uint64_t)event->time_us);
+    for (uint32_t i = 0; i < event->tag_count; i++)
+        size += empty_size(event->tags[i]);
+    size += event->has_ttl ? 5 : 0;
+    for (uint32_t i = 0; i < event->attribute_count; i++) {
+        size_t inner = attribute_size(&event->attributes[i]);
+        size += 1 + varint_size(inner) + inner;
+    }
+    if (event->metric_kind == WEIR_METRIC_INT)
+        size += 1 + varint_size(zigzag(event->metric_int));
+    else if (event->metric_kind == WEIR_METRIC_DOUBLE)
+        size += 9;
+    return size + (has_float(event, &ignored) ? 5 : 0);
 }
 
-/* The tree of `message`, in `scratch`; null when memory is out. */
-static WeirRiemann__Msg *tree(struct weir_arena *scratch, const struct weir_message *message)
+/* --- bytes ---------------------------------------------------------------------------------------------------------------- */
+
+static uint8_t *put_block(uint8_t *at, enum tag tag, const void *data, size_t size)
 {
-    WeirRiemann__Msg *raw = weir_arena_alloc(scratch, sizeof *raw);
-    if (!raw)
-        return NULL;
-    weir_riemann__msg__init(raw);
-    raw->has_ok = message->has_ok;
-    raw->ok = message->ok;
-    if (!put(scratch, message->error, &raw->has_error, &raw->error))
-        return NULL;
-    if (message->query.data) {
-        raw->query = weir_arena_alloc(scratch, sizeof *raw->query);
-        if (!raw->query)
-            return NULL;
-        weir_riemann__query__init(raw->query);
-        if (!put(scratch, message->query, &raw->query->has_string, &raw->query->string))
-            return NULL;
-    }
-    if (!message->event_count)
-        return raw;
-    raw->events = weir_arena_alloc(scratch, message->event_count * sizeof *raw->events);
-    WeirRiemann__Event *events = weir_arena_alloc(scratch, message->event_count * sizeof *events);
-    if (!raw->events || !events)
-        return NULL;
-    raw->n_events = message->event_count;
-    for (size_t i = 0; i < message->event_count; i++) {
-        raw->events[i] = &events[i];
-        if (!put_event(scratch, &events[i], &message->events[i]))
-            return NULL;
-    }
-    return raw;
+    *at++ = (uint8_t)tag;
+    at = put_varint(at, size);
+    if (size)
+        memcpy(at, data, size);
+    return at + size;
 }
 
-static int out_of_memory(const struct weir_message *message, struct weir_error *error)
+static uint8_t *put_bytes(uint8_t *at, enum tag tag, struct weir_bytes bytes)
+{
+    return bytes.data ? put_block(at, tag, bytes.data, bytes.size) : at;
+}
+
+/* What must be there: absent goes as empty. */
+static uint8_t *put_empty(uint8_t *at, enum tag tag, struct weir_bytes bytes)
+{
+    return put_block(at, tag, bytes.data, bytes.data ? bytes.size : 0);
+}
+
+static uint8_t *put_number(uint8_t *at, enum tag tag, uint64_t value)
+{
+    *at++ = (uint8_t)tag;
+    return put_varint(at, value);
+}
+
+/* Little-endian, `size` of the value's bytes. */
+static uint8_t *put_fixed(uint8_t *at, enum tag tag, uint64_t bits, unsigned size)
+{
+    *at++ = (uint8_t)tag;
+    for (unsigned i = 0; i < size; i++)
+        *at++ = (uint8_t)(bits >> 8 * i);
+    return at;
+}
+
+static uint8_t *put_float(uint8_t *at, enum tag tag, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return put_fixed(at, tag, bits, sizeof bits);
+}
+
+static uint8_t *put_metric(uint8_t *at, const struct weir_event *event)
+{
+    float value;
+    if (event->metric_kind == WEIR_METRIC_INT)
+        at = put_number(at, EVENT_SINT64, zigzag(event->metric_int));
+    if (event->metric_kind == WEIR_METRIC_DOUBLE) {
+        uint64_t bits;
+        memcpy(&bits, &event->metric_double, sizeof bits);
+        at = put_fixed(at, EVENT_DOUBLE, bits, sizeof bits);
+    }
+    return has_float(event, &value) ? put_float(at, EVENT_FLOAT, value) : at;
+}
+
+static uint8_t *put_event(uint8_t *at, const struct weir_event *event)
+{
+    *at++ = MSG_EVENT;
+    at = put_varint(at, event_size(event));
+    if (event->has_time)
+        at = put_number(at, EVENT_TIME, (uint64_t)seconds(event->time_us));
+    at = put_bytes(at, EVENT_STATE, event->state);
+    at = put_bytes(at, EVENT_SERVICE, event->service);
+    at = put_bytes(at, EVENT_HOST, event->host);
+    at = put_bytes(at, EVENT_DESCRIPTION, event->description);
+    for (uint32_t i = 0; i < event->tag_count; i++)
+        at = put_empty(at, EVENT_TAG, event->tags[i]);
+    if (event->has_ttl)
+        at = put_float(at, EVENT_TTL, event->ttl);
+    for (uint32_t i = 0; i < event->attribute_count; i++) {
+        *at++ = EVENT_ATTRIBUTE;
+        at = put_varint(at, attribute_size(&event->attributes[i]));
+        at = put_empty(at, ATTRIBUTE_KEY, event->attributes[i].key);
+        at = put_bytes(at, ATTRIBUTE_VALUE, event->attributes[i].value);
+    }
+    if (event->has_time)
+        at = put_number(at, EVENT_TIME_MICROS, (uint64_t)event->time_us);
+    return put_metric(at, event);
+}
+
+static size_t message_size(const struct weir_message *message)
+{
+    size_t size = (message->has_ok ? 2 : 0) + bytes_size(message->error), inner = bytes_size(message->query);
+    if (message->query.data)
+        size += 1 + varint_size(inner) + inner;
+    for (size_t i = 0; i < message->event_count; i++) {
+        size_t event = event_size(&message->events[i]);
+        size += 1 + varint_size(event) + event;
+    }
+    return size;
+}
+
+static uint8_t *put_message(uint8_t *at, const struct weir_message *message)
+{
+    if (message->has_ok)
+        at = put_number(at, MSG_OK, message->ok);
+    at = put_bytes(at, MSG_ERROR, message->error);
+    if (message->query.data) {
+        *at++ = MSG_QUERY;
+        at = put_varint(at, bytes_size(message->query));
+        at = put_bytes(at, QUERY_STRING, message->query);
+    }
+    for (size_t i = 0; i < message->event_count; i++)
+        at = put_event(at, &message->events[i]);
+    return at;
+}
+
+static int no_memory(const struct weir_message *message, struct weir_error *error)
 {
     return weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "out of memory while encoding a message of %zu events",
                           message->event_count);
 }
 
+/* Of valid text only. */
+static int encode_valid(const struct weir_message *message, bool framed, struct weir_buffer *out, struct weir_error *error)
+{
+    size_t size = message_size(message), header = framed ? WEIR_FRAME_HEADER : 0;
+    if (framed && size > UINT32_MAX)
+        return weir_error_set(error, WEIR_EXIT_USAGE, EMSGSIZE, "a message of %zu bytes doesn't fit a frame of 4 GiB", size);
+    uint8_t *start = (uint8_t *)weir_buffer_extend(out, size + header);
+    if (!start)
+        return no_memory(message, error);
+    if (framed)
+        weir_frame_header(start, (uint32_t)size);
+    size_t put = (size_t)(put_message(start + header, message) - start);
+    if (put != size + header)
+        weir_bug("%zu bytes encoded where %zu were foreseen", put, size + header);
+    return 0;
+}
+
 static int encode(const struct weir_message *message, bool framed, struct weir_buffer *out, struct weir_error *error)
 {
+    if (message_valid(message))
+        return encode_valid(message, framed, out, error);
     struct weir_arena scratch;
+    struct weir_message repaired = *message;
     weir_arena_init(&scratch, 0, SIZE_MAX);
-    int rc = -ENOMEM;
-    WeirRiemann__Msg *raw = tree(&scratch, message);
-    if (!raw) {
-        rc = out_of_memory(message, error);
-        goto out;
-    }
-    size_t size = weir_riemann__msg__get_packed_size(raw);
-    if (framed && size > UINT32_MAX) {
-        rc = weir_error_set(error, WEIR_EXIT_USAGE, EMSGSIZE, "a message of %zu bytes doesn't fit a frame of 4 GiB", size);
-        goto out;
-    }
-    if (framed) {
-        uint8_t header[WEIR_FRAME_HEADER];
-        weir_frame_header(header, (uint32_t)size);
-        weir_buffer_add(out, header, sizeof header);
-    }
-    struct sink sink = { { append }, out };
-    weir_riemann__msg__pack_to_buffer(raw, &sink.base);
-    rc = out->failed ? out_of_memory(message, error) : 0;
-out:
+    int rc = repair_message(&scratch, &repaired) ? encode_valid(&repaired, framed, out, error) : no_memory(message, error);
     weir_arena_release(&scratch);
     return rc;
 }
