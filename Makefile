@@ -23,7 +23,7 @@ say = @$(if $(V),:,printf '  %-8s %s\n' "$(1)" "$(2)")
 # --- packages ---------------------------------------------------------------------------------------------------------------
 
 DEPS := build-essential pkg-config clang llvm libbpf-dev bpftool libelf-dev libdw-dev libprotobuf-c-dev protobuf-c-compiler \
-	libcmocka-dev libuv1-dev libjansson-dev graphviz libgraphviz-dev fonts-dejavu-core librsvg2-bin
+	libcmocka-dev libuv1-dev libjansson-dev libpcre2-dev graphviz libgraphviz-dev fonts-dejavu-core librsvg2-bin
 DEPS_TEST := riemann-c-client libriemann-client-dev jq libclang-rt-14-dev
 missing = $(shell dpkg-query -W -f '$${db:Status-Abbrev} $${Package}\n' $(1) 2>/dev/null | awk '$$1=="ii"{print $$2}' | sort -u | \
 	comm -13 - <(printf '%s\n' $(1) | sort -u))
@@ -55,15 +55,16 @@ OPT ?= $(if $(SAN),-O1,-O2)
 CFLAGS_ALL := -std=gnu11 -g $(OPT) -fno-omit-frame-pointer -pthread $(WARN) $(SANFLAGS) $(CFLAGS)
 CPPFLAGS_ALL := -D_GNU_SOURCE -I. -isystem $(B)/gen $(CPPFLAGS)
 LDFLAGS_ALL := -pthread $(SANFLAGS) $(LDFLAGS)
-LIBS := -luv -lprotobuf-c -ljansson -lbpf -ldw -lelf -lgvc -lcgraph -lm
+LIBS := -luv -lprotobuf-c -ljansson -lpcre2-8 -lbpf -ldw -lelf -lgvc -lcgraph -lm
 TEST_LIBS := -lcmocka
 
 # --- rooms ------------------------------------------------------------------------------------------------------------------
 # A room is a folder, a static archive, and the rooms it stands on (see tests/check-deps for who may include whom).
 
-ROOMS := base wire lang compile runtime stages client tracer viz
+ROOMS := base wire query lang compile runtime stages client tracer viz
 DIR_base := base
 DIR_wire := pipeline_dsl/wire
+DIR_query := pipeline_dsl/query
 DIR_lang := pipeline_dsl/lang
 DIR_compile := pipeline_dsl/compile
 DIR_runtime := pipeline_dsl/runtime
@@ -73,10 +74,11 @@ DIR_tracer := tracer
 DIR_viz := viz
 NEEDS_base := base
 NEEDS_wire := wire base
-NEEDS_lang := lang base
+NEEDS_query := query base
+NEEDS_lang := lang query base
 NEEDS_compile := compile base
 NEEDS_runtime := runtime wire base
-NEEDS_stages := stages runtime wire base
+NEEDS_stages := stages runtime query wire base
 NEEDS_client := client wire base
 NEEDS_tracer := tracer base
 NEEDS_viz := viz base
@@ -101,7 +103,7 @@ $(foreach r,$(ROOMS),$(eval $(call room,$(r))))
 CLI_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard tracer/cli/*.c))
 $(CLI_OBJ): | $(DEPS_STAMP)
 WEIR := $(B)/bin/weir
-CLI_ROOMS := viz tracer compile lang client wire base
+CLI_ROOMS := viz tracer compile lang query client wire base
 
 $(B)/obj/%.o: %.c
 	$(call say,CC,$<)
@@ -133,13 +135,13 @@ $(WEIR): $(CLI_OBJ) $(foreach r,$(CLI_ROOMS),$(call lib,$(r)))
 
 # What `weir build` compiles against: headers, archives, and the flags that this build used.
 SDK := $(B)/lib/weir/flags
-SDK_ROOMS := stages runtime wire base
+SDK_ROOMS := stages runtime query wire base
 $(SDK): Makefile | $(DEPS_STAMP)
 	$(Q)mkdir -p $(@D) $(B)/include/weir
 	$(Q)for d in base probes pipeline_dsl; do ln -sfn $(CURDIR)/$$d $(B)/include/weir/$$d; done
 	$(Q)ln -sfn $(CURDIR)/pipeline_dsl/runtime/call.h $(B)/include/weir/call.h
 	$(Q)printf 'cflags %s\nlibs %s\n' '-std=gnu11 -g $(OPT) -fno-omit-frame-pointer -pthread $(SANFLAGS)' \
-		'$(SDK_ROOMS:%=-lweir-%) -luv -lprotobuf-c -lm' > $@
+		'$(SDK_ROOMS:%=-lweir-%) -luv -lprotobuf-c -lpcre2-8 -lm' > $@
 
 .PHONY: all
 all: $(WEIR) $(SDK) $(foreach r,$(ROOMS),$(call lib,$(r)))
@@ -169,7 +171,7 @@ $(SYSTEM): $(B)/tests/system/%: $(B)/obj/tests/system/%.o $(HARNESS) $(foreach r
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $< $(HARNESS) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(TEST_LIBS) $(LIBS) -o $@
 
-$(REPLAY): $(B)/tests/fuzz/%_replay: $(B)/obj/tests/fuzz/%_fuzz.o $(B)/obj/tests/fuzz/replay.o $(foreach r,viz lang wire base,$(call lib,$(r)))
+$(REPLAY): $(B)/tests/fuzz/%_replay: $(B)/obj/tests/fuzz/%_fuzz.o $(B)/obj/tests/fuzz/replay.o $(foreach r,viz lang query wire base,$(call lib,$(r)))
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS) -o $@
 
@@ -193,8 +195,8 @@ fuzz: $(FUZZ:%=fuzz-%)
 fuzz-%: tests/fuzz/%_fuzz.c $(GEN_base) $(GEN_wire) | $(DEPS_STAMP)
 	$(Q)mkdir -p $(BUILD)/fuzz/$* tests/fuzz/corpus/$*
 	$(Q)$(CLANG) $(CPPFLAGS_ALL) -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-		$< $(SRC_base) $(SRC_wire) $(SRC_lang) $(filter-out viz/render.c,$(SRC_viz)) $(B)/gen/profile.pb-c.c $(B)/gen/riemann.pb-c.c \
-		-lprotobuf-c -ljansson -lm -o $(BUILD)/fuzz/$*/fuzz
+		$< $(SRC_base) $(SRC_wire) $(SRC_query) $(SRC_lang) $(filter-out viz/render.c,$(SRC_viz)) $(B)/gen/profile.pb-c.c $(B)/gen/riemann.pb-c.c \
+		-lprotobuf-c -ljansson -lpcre2-8 -lm -o $(BUILD)/fuzz/$*/fuzz
 	$(Q)cd $(BUILD)/fuzz/$* && ./fuzz -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 . $(CURDIR)/tests/fuzz/corpus/$*
 
 .PHONY: soak bench demo lint check-deps
@@ -204,7 +206,7 @@ BENCH := $(B)/bench/straight $(B)/bench/crossing $(B)/bench/clients $(B)/bench/d
 $(B)/bench/clients: BENCH_LIBS := -lriemann-client
 $(BENCH): $(B)/bench/%: $(B)/obj/tests/bench/%.o $(foreach r,client $(SDK_ROOMS),$(call lib,$(r)))
 	$(call say,LD,$@)
-	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(BENCH_LIBS) -luv -lprotobuf-c -lm -o $@
+	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(BENCH_LIBS) -luv -lprotobuf-c -lpcre2-8 -lm -o $@
 bench: all $(BENCH)
 	@tests/bench/run $(B) $(ONLY)
 demo: all
@@ -224,7 +226,7 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/weir $(DESTDIR)$(PREFIX)/include/weir
 	install -m 755 $(WEIR) $(DESTDIR)$(PREFIX)/bin/weir
 	install -m 644 $(foreach r,$(SDK_ROOMS),$(call lib,$(r))) $(SDK) $(DESTDIR)$(PREFIX)/lib/weir/
-	for h in $$(find base probes/contract.h pipeline_dsl/wire pipeline_dsl/runtime pipeline_dsl/stages -name '*.h'); do \
+	for h in $$(find base probes/contract.h pipeline_dsl/wire pipeline_dsl/query pipeline_dsl/runtime pipeline_dsl/stages -name '*.h'); do \
 		install -D -m 644 $$h $(DESTDIR)$(PREFIX)/include/weir/$$h; done
 	install -m 644 pipeline_dsl/runtime/call.h $(DESTDIR)$(PREFIX)/include/weir/call.h
 	install -m 644 $(call lib,client) $(DESTDIR)$(PREFIX)/lib/weir/

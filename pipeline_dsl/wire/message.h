@@ -6,8 +6,6 @@
  * Owns: nothing; everything decoded lies in the arena given, bytes are copied there.
  * Threads: owner only.
  * Errors: -EBADMSG for what is no message, -ENOMEM when the arena's limit is reached. Never allocates by a claimed length.
- *
- * Strings are bytes: they may hold NULs and may be invalid UTF-8. Data null means absent (nil), which differs from "".
  */
 #ifndef WEIR_WIRE_MESSAGE_H
 #define WEIR_WIRE_MESSAGE_H
@@ -18,12 +16,8 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "base/bytes.h"
 #include "base/error.h"
-
-struct weir_bytes {
-    const uint8_t *data; /* null: absent */
-    size_t size;
-};
 
 struct weir_attribute {
     struct weir_bytes key, value;
