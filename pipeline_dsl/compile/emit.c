@@ -3,7 +3,7 @@
  * one driver for each segment, then the tables that tie them together, and main. The topology's bytes come last.
  *
  * A stage's function is PIPELINE__STAGE. Names have no double underscore of their own, so none can collide, and the drivers,
- * PIPELINE__segment__N, collide with none of them. A user's function is called by an alias, so that it may have any name.
+ * PIPELINE__segment__N and PIPELINE__behind__STAGE, collide with none of them. A user's function is called by an alias, so that it may have any name.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -45,6 +45,23 @@ uint32_t weir_emit_find(const struct weir_emit *emit, uint32_t pipeline, enum we
         if (weir_emit_stage(emit, s)->verb == verb)
             return s;
     return WEIR_NONE;
+}
+
+bool weir_emit_bears(const struct weir_emit *emit, uint32_t stage)
+{
+    return weir_emit_stage(emit, stage)->verb == WEIR_INDEX;
+}
+
+void weir_emit_driver(struct weir_emit *emit, uint32_t first)
+{
+    const struct weir_topology_pipeline *pipeline = &emit->topology->pipelines[weir_emit_stage(emit, first)->pipeline];
+    unsigned number = 1;
+    for (uint32_t stage = pipeline->first_stage; stage < first; stage++)
+        number += weir_emit_stage(emit, stage)->verb == WEIR_HANDOFF;
+    if (first > pipeline->first_stage && weir_emit_bears(emit, first - 1))
+        put(emit, "%s__behind__%s", pipeline->name, weir_emit_stage(emit, first - 1)->name);
+    else
+        put(emit, "%s__segment__%u", pipeline->name, number);
 }
 
 static bool on_connection(enum weir_verb_kind verb)
@@ -189,28 +206,42 @@ static void put_item_stage(struct weir_emit *emit, uint32_t stage, const struct 
     }
 }
 
-/* The run of stages from `first` to the next handoff, or to the end. Returns the stage behind it. */
-static uint32_t put_driver(struct weir_emit *emit, const struct weir_topology_pipeline *pipeline, uint32_t first, unsigned number)
+/* Where a driver's stages end: behind the next stage that hands the item over or bears items, or behind the pipeline's last. */
+static uint32_t driver_end(const struct weir_emit *emit, const struct weir_topology_pipeline *pipeline, uint32_t first)
+{
+    uint32_t end = pipeline->first_stage + pipeline->stage_count, stage = first;
+    while (stage < end && weir_emit_stage(emit, stage)->verb != WEIR_HANDOFF && !weir_emit_bears(emit, stage))
+        stage++;
+    return stage < end ? stage + 1 : end;
+}
+
+/* The driver of the stages from `first`: those of a segment, or of the rest of one behind a stage that bears items, which enter
+ * there. Returns the stage behind the segment. */
+static uint32_t put_driver(struct weir_emit *emit, const struct weir_topology_pipeline *pipeline, uint32_t first)
 {
     const struct weir_topology *t = emit->topology;
-    uint32_t end = pipeline->first_stage + pipeline->stage_count;
-    uint32_t last = first;
-    while (t->stages[last].verb != WEIR_HANDOFF && last + 1 < end)
-        last++;
+    uint32_t end = driver_end(emit, pipeline, first), last = end - 1;
+    bool goes_on = weir_emit_bears(emit, last);
+    uint32_t behind = goes_on ? put_driver(emit, pipeline, end) : end;
     /* A reply is finished by the pool that brings the item to it. */
-    uint32_t pool = t->stages[first].finish_pool;
-    put(emit, "/* On pool %s: ", t->pools[pool].name);
-    put(emit, first == last ? "`%s`. */\n" : "from `%s` to `%s`. */\n", t->stages[first].name, t->stages[last].name);
-    put(emit, "static void %s__segment__%u(struct weir_thread *thread, struct weir_item *item)\n{\n", pipeline->name, number);
-    for (uint32_t stage = first; stage < last; stage++) {
+    put(emit, "/* On pool %s: ", t->pools[t->stages[first].finish_pool].name);
+    put(emit, first == last ? "`%s`" : "from `%s` to `%s`", t->stages[first].name, t->stages[last].name);
+    put(emit, goes_on ? ", and on. */\n" : ". */\n");
+    put(emit, "static void ");
+    weir_emit_driver(emit, first);
+    put(emit, "(struct weir_thread *thread, struct weir_item *item)\n{\n");
+    for (uint32_t stage = first; stage < end - !goes_on; stage++) {
         put(emit, "    if (");
         weir_emit_name(emit, stage);
         put(emit, "(thread, item) != WEIR_NEXT)\n        return;\n");
     }
     put(emit, "    ");
-    weir_emit_name(emit, last);
+    if (goes_on)
+        weir_emit_driver(emit, end);
+    else
+        weir_emit_name(emit, last);
     put(emit, "(thread, item);\n}\n\n");
-    return last + 1;
+    return behind;
 }
 
 static void put_pipeline(struct weir_emit *emit, const struct weir_topology_pipeline *pipeline)
@@ -224,13 +255,8 @@ static void put_pipeline(struct weir_emit *emit, const struct weir_topology_pipe
         else
             put_item_stage(emit, stage, s);
     }
-    unsigned number = 1;
-    for (uint32_t stage = pipeline->first_stage; stage < end;) {
-        if (on_connection(weir_emit_stage(emit, stage)->verb))
-            stage++;
-        else
-            stage = put_driver(emit, pipeline, stage, number++);
-    }
+    for (uint32_t stage = pipeline->first_stage; stage < end;)
+        stage = on_connection(weir_emit_stage(emit, stage)->verb) ? stage + 1 : put_driver(emit, pipeline, stage);
 }
 
 /* --- the whole ----------------------------------------------------------------------------------------------------------- */

@@ -31,6 +31,11 @@ void weir_emit_id(struct weir_emit *emit, uint32_t stage);
 /* A string literal. */
 void weir_emit_string(struct weir_emit *emit, const char *text);
 
+/* Are items born inside at this stage? They enter the stage behind it. */
+bool weir_emit_bears(const struct weir_emit *emit, uint32_t stage);
+/* The C name of the driver that begins with this stage: "riemann__segment__2", "riemann__behind__index". */
+void weir_emit_driver(struct weir_emit *emit, uint32_t first);
+
 /* The first stage of a pipeline that has this verb, or WEIR_NONE. */
 uint32_t weir_emit_find(const struct weir_emit *emit, uint32_t pipeline, enum weir_verb_kind verb);
 

@@ -5,14 +5,6 @@
 
 #define put weir_emit_put
 
-static unsigned segment_behind(const struct weir_emit *emit, uint32_t handoff)
-{
-    unsigned number = 2;
-    for (uint32_t s = emit->topology->pipelines[weir_emit_stage(emit, handoff)->pipeline].first_stage; s < handoff; s++)
-        number += weir_emit_stage(emit, s)->verb == WEIR_HANDOFF;
-    return number;
-}
-
 static void put_queue(struct weir_emit *emit, const struct weir_topology_queue *queue)
 {
     static const char *const full[] = { "BLOCK", "REJECT", "DROP_NEWEST", "DROP_OLDEST" };
@@ -26,8 +18,9 @@ static void put_queue(struct weir_emit *emit, const struct weir_topology_queue *
         put(emit, " .kind = WEIR_QUEUE_REPLY,\n    },\n");
         return;
     }
-    put(emit, " .full = WEIR_FULL_%s,\n        .run = %s__segment__%u, .run_stage = ", full[queue->full],
-        emit->topology->pipelines[weir_emit_stage(emit, queue->stage)->pipeline].name, segment_behind(emit, queue->stage));
+    put(emit, " .full = WEIR_FULL_%s,\n        .run = ", full[queue->full]);
+    weir_emit_driver(emit, queue->stage + 1);
+    put(emit, ", .run_stage = ");
     weir_emit_id(emit, queue->stage + 1);
     put(emit, ",\n    },\n");
 }
@@ -53,7 +46,9 @@ static void put_way(struct weir_emit *emit, const struct weir_topology_way *way)
     weir_emit_name(emit, frame);
     put(emit, ", .send = ");
     weir_emit_name(emit, reply);
-    put(emit, "__send,\n        .run = %s__segment__1, .handoff_queue = ", way->name);
+    put(emit, "__send,\n        .run = ");
+    weir_emit_driver(emit, frame + 1);
+    put(emit, ", .handoff_queue = ");
     if (weir_emit_stage(emit, frame + 1)->verb == WEIR_HANDOFF) {
         put(emit, "QUEUE_");
         weir_emit_name(emit, frame + 1);
@@ -61,6 +56,44 @@ static void put_way(struct weir_emit *emit, const struct weir_topology_way *way)
         put(emit, "WEIR_NONE");
     }
     put(emit, ",\n    },\n");
+}
+
+/* The way in of what is born inside: as large as any other's. */
+static void put_inside(struct weir_emit *emit)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < emit->topology->stage_count; i++)
+        if (weir_emit_stage(emit, i)->max_bytes > most)
+            most = weir_emit_stage(emit, i)->max_bytes;
+    put(emit, "    { .name = \"(inside)\", .decode_max_bytes = %" PRIu64 "u },\n", most);
+}
+
+/* At most so many items of one stage that bears them are under way at once. */
+#define BORN_MOST 64u
+
+/* One more than there are, so that the table is never empty. */
+static void put_sources(struct weir_emit *emit)
+{
+    const struct weir_topology *t = emit->topology;
+    put(emit, "/* Stages that bear items. */\nenum {");
+    for (uint32_t i = 0; i < t->stage_count; i++)
+        if (weir_emit_bears(emit, i)) {
+            put(emit, " SOURCE_");
+            weir_emit_name(emit, i);
+            put(emit, ",");
+        }
+    put(emit, " SOURCES };\nstatic struct weir_source sources[SOURCES + 1] = {\n");
+    for (uint32_t i = 0; i < t->stage_count; i++)
+        if (weir_emit_bears(emit, i)) {
+            put(emit, "    [SOURCE_");
+            weir_emit_name(emit, i);
+            put(emit, "] = { .name = \"%s\", .run = ", weir_emit_stage(emit, i)->full_name);
+            weir_emit_driver(emit, i + 1);
+            put(emit, ", .run_stage = ");
+            weir_emit_id(emit, i + 1);
+            put(emit, ", .pool = POOL_%s, .limit = %u },\n", t->pools[weir_emit_stage(emit, i)->pool].name, BORN_MOST);
+        }
+    put(emit, "};\n\n");
 }
 
 void weir_emit_tables(struct weir_emit *emit)
@@ -73,10 +106,13 @@ void weir_emit_tables(struct weir_emit *emit)
     put(emit, "};\n\nstatic const struct weir_plan_queue queues[QUEUES] = {\n");
     for (uint32_t i = 0; i < t->queue_count; i++)
         put_queue(emit, &t->queues[i]);
-    put(emit, "};\n\nstatic const struct weir_plan_way ways[WAYS] = {\n");
+    put(emit, "};\n\nstatic const struct weir_plan_way ways[WAYS + 1] = {\n");
     for (uint32_t i = 0; i < t->way_count; i++)
         put_way(emit, &t->ways[i]);
-    put(emit, "};\n\nstatic const char *const stages[] = {\n");
+    put_inside(emit);
+    put(emit, "};\n\n");
+    put_sources(emit);
+    put(emit, "static const char *const stages[] = {\n");
     for (uint32_t i = 0; i < t->instance_count; i++)
         put(emit, "    \"%s\",\n", t->instances[i].name);
     put(emit, "};\n\n");
@@ -88,13 +124,13 @@ void weir_emit_main(struct weir_emit *emit, size_t topology_bytes)
     put(emit, "/* What a tracer reads: probes/contract.h. */\n"
               "static _Alignas(64) struct weir_contract_cell cells[WEIR_THREAD_SLOTS * WEIR_TAG(ID_END, 0)];\n"
               "static _Alignas(64) struct weir_contract_queue queue_blocks[QUEUES * SHARDS];\n"
-              "static _Alignas(64) struct weir_contract_way way_blocks[WAYS * SHARDS];\n"
+              "static _Alignas(64) struct weir_contract_way way_blocks[(WAYS + 1) * SHARDS];\n"
               "static const unsigned char topology[%zu]; /* at the end of this file */\n\n"
               "int main(int argc, char **argv)\n{\n"
               "    struct weir_plan plan = {\n        .name = ", topology_bytes);
     weir_emit_string(emit, t->name);
     put(emit, ",\n        .pools = pools, .pool_count = POOLS,\n        .queues = queues, .queue_count = QUEUES,\n"
-              "        .ways = ways, .way_count = WAYS,\n        .stages = stages, .stage_count = ID_END - WEIR_INSTANCE_FIRST,\n"
+              "        .ways = ways, .way_count = WAYS,\n        .sources = sources, .source_count = SOURCES,\n        .stages = stages, .stage_count = ID_END - WEIR_INSTANCE_FIRST,\n"
               "        .shards = SHARDS,\n        .topology = topology, .topology_bytes = sizeof topology,\n"
               "        .cells = cells, .queue_blocks = queue_blocks, .way_blocks = way_blocks,\n    };\n");
     for (uint32_t i = 0; i < t->stage_count; i++)

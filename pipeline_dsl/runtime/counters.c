@@ -94,7 +94,7 @@ static void print_all(const struct weir_plan *plan, struct weir_buffer *out)
     weir_buffer_printf(out, ",\n \"cpu_ns\":%llu,\n \"thread_overflow\":%u,\n \"ways_in\":[",
                        (unsigned long long)cpu.tv_sec * 1000000000u + (unsigned long long)cpu.tv_nsec,
                        __atomic_load_n(&weir_contract.thread_overflow, __ATOMIC_RELAXED));
-    for (uint32_t i = 0; i < plan->way_count; i++)
+    for (uint32_t i = 0; i < plan->way_count + (plan->source_count > 0); i++)
         print_way(plan, i, out);
     weir_buffer_puts(out, "],\n \"queues\":[");
     for (uint32_t i = 0; i < plan->queue_count; i++)

@@ -128,6 +128,8 @@ void weir_item_refuse(struct weir_item *item, const char *format, ...)
 {
     char text[256];
     va_list args;
+    if (!weir_item_owes_reply(item))
+        return;
     va_start(args, format);
     int length = vsnprintf(text, sizeof text, format, args);
     va_end(args);

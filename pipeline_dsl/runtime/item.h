@@ -4,7 +4,7 @@
  *
  * Units: bytes; ticks.
  * Owns: its payload, its arena and its reply.
- * Threads: owner only. It is born and ends on the event loop of its connection.
+ * Threads: owner only. It is born and ends on the event loop of its connection, or else inside (inside.h).
  * Errors: none.
  */
 #ifndef WEIR_RUNTIME_ITEM_H
@@ -23,8 +23,9 @@ enum weir_reply_kind { WEIR_REPLY_NONE, WEIR_REPLY_ACK, WEIR_REPLY_BYTES };
 
 struct weir_item {
     struct weir_item *next; /* in a free list, a completion list, or a chain of evicted items */
-    struct weir_loop *loop; /* where it was born and ends */
-    struct weir_conn *conn; /* used by that loop alone */
+    struct weir_loop *loop; /* where it was born and ends; null: inside */
+    struct weir_conn *conn; /* used by that loop alone; null: none */
+    struct weir_source *source; /* of what was born inside */
     const struct weir_plan_way *way;
     uint32_t way_index;
     uint64_t sequence; /* of the request on its connection */
@@ -37,6 +38,7 @@ struct weir_item {
     struct weir_arena arena; /* what it was decoded into */
     struct weir_message message;
     bool decoded, malformed;
+    bool never_waits; /* where a queue is full it is refused, also with `full block` */
     uint32_t events;
 
     /* the answer, made by the stages; `encode` turns it into the reply */
@@ -70,10 +72,16 @@ static inline void weir_item_enter(struct weir_thread *thread, struct weir_item 
         weir_item_stamp(thread, item, stage);
 }
 
+/* Does its way in owe a reply? Where it doesn't, stages that make one pass over it. */
+static inline bool weir_item_owes_reply(const struct weir_item *item)
+{
+    return item->way->reply_stage != 0;
+}
+
 /* The answer becomes a framed reply: an acknowledgement, or ok=false with its reason. Without memory for it: an
  * acknowledgement can't fail, and an error is sent without its text. */
 void weir_item_encode_reply(struct weir_item *item);
-/* ok=false with this reason, instead of whatever the stages would have answered. */
+/* ok=false with this reason, instead of whatever the stages would have answered; nothing, where no reply is owed. */
 void weir_item_refuse(struct weir_item *item, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Empties the arena, and keeps it for the thread's next message where there is room; else it stays with the item. */

@@ -1,6 +1,6 @@
 /*
  * DESIGN: one libuv loop a thread; libuv waits, the sockets are read and written here. Other threads reach a loop by three lists
- * under its mutex and one uv_async wakeup: arrivals, finished items, and what else there is to do. A wakeup is sent only when
+ * under its mutex and one uv_async wakeup: arrivals, finished items, items born inside; and by what else there is to do. A wakeup is sent only when
  * the list was empty before: whoever finds it filled knows that one is under way.
  *
  * Order within one turn: libuv reports sockets and the wakeup; then, once for all of them, the replies that became complete are
@@ -17,6 +17,7 @@
 
 #include "pipeline_dsl/runtime/conn.h"
 #include "pipeline_dsl/runtime/handoff.h"
+#include "pipeline_dsl/runtime/inside.h"
 #include "pipeline_dsl/runtime/way.h"
 
 #define FREE_ITEMS_KEPT 8192u
@@ -83,6 +84,24 @@ void weir_loop_adopt(struct weir_loop *loop, int fd, uint32_t way)
     uv_async_send(&loop->wake);
 }
 
+void weir_loop_enter(struct weir_loop *loop, struct weir_item *item)
+{
+    weir_mutex_lock(&loop->mutex);
+    bool gone = loop->gone, was_empty = !loop->inside_first;
+    if (!gone) {
+        if (was_empty)
+            loop->inside_first = item;
+        else
+            loop->inside_last->next = item;
+        loop->inside_last = item;
+    }
+    weir_mutex_unlock(&loop->mutex);
+    if (gone)
+        weir_inside_end(NULL, item);
+    else if (was_empty)
+        uv_async_send(&loop->wake);
+}
+
 static void ask(struct weir_loop *loop, bool *what)
 {
     weir_mutex_lock(&loop->mutex);
@@ -118,20 +137,37 @@ static void ring_enter(struct weir_loop *loop, struct weir_item *item) WEIR_REQU
     weir_item_stamp_push(item, block->queued_items, block->queued_bytes);
 }
 
-void weir_loop_refuse(struct weir_thread *thread, struct weir_item *item)
+/* An item to which no reply was owed is back on its loop. */
+static void end_discarded(struct weir_item *item)
 {
-    weir_item_enter(thread, item, item->way->reply_stage);
-    weir_loop_finish(thread, item);
+    struct weir_loop *loop = item->loop;
+    struct weir_conn *conn = item->conn;
+    struct weir_contract_way *block = &loop->plan->way_blocks[(size_t)item->way_index * loop->plan->shards + loop->shard];
+    if (item->events)
+        weir_way_count(block, &block->events, item->events);
+    if (item->malformed)
+        weir_way_count(block, &block->malformed, 1);
+    weir_way_end(block, &block->discarded, 1);
+    weir_loop_item_free(loop, item);
+    if (!conn)
+        return;
+    conn->send_sequence++;
+    weir_conn_update(conn);
 }
 
-void weir_loop_finish(struct weir_thread *thread, struct weir_item *item)
+static void take_back(struct weir_item *item)
+{
+    if (weir_item_owes_reply(item))
+        weir_conn_complete(item->conn, item);
+    else
+        end_discarded(item);
+}
+
+/* The item goes back to its loop: through the list of finished items, or, where this is that loop's thread, at once. */
+static void go_back(struct weir_thread *thread, struct weir_item *item)
 {
     struct weir_loop *loop = item->loop;
     struct weir_contract_record record;
-    weir_thread_at(thread, WEIR_TAG(item->way->reply_stage, WEIR_PART_PUSH));
-    if (item->reply_kind == WEIR_REPLY_NONE)
-        weir_item_encode_reply(item);
-    item->size_bytes = item->reply_kind == WEIR_REPLY_ACK ? sizeof weir_message_ack : item->reply.length;
     weir_item_shed_arena(thread, item);
     item->record.events = item->events;
     record = item->record;
@@ -139,7 +175,8 @@ void weir_loop_finish(struct weir_thread *thread, struct weir_item *item)
     item->next = NULL;
 
     weir_mutex_lock(&loop->mutex);
-    ring_enter(loop, item);
+    if (weir_item_owes_reply(item))
+        ring_enter(loop, item);
     bool was_empty = false;
     if (thread->loop != loop) {
         was_empty = !loop->done_first;
@@ -154,7 +191,35 @@ void weir_loop_finish(struct weir_thread *thread, struct weir_item *item)
         uv_async_send(&loop->wake);
     weir_item_segment_end(thread, &record);
     if (thread->loop == loop)
-        weir_conn_complete(item->conn, item);
+        take_back(item);
+}
+
+void weir_loop_discard(struct weir_thread *thread, struct weir_item *item)
+{
+    if (item->loop)
+        go_back(thread, item);
+    else
+        weir_inside_end(thread, item);
+}
+
+void weir_loop_finish(struct weir_thread *thread, struct weir_item *item)
+{
+    if (!weir_item_owes_reply(item)) {
+        weir_loop_discard(thread, item);
+        return;
+    }
+    weir_thread_at(thread, WEIR_TAG(item->way->reply_stage, WEIR_PART_PUSH));
+    if (item->reply_kind == WEIR_REPLY_NONE)
+        weir_item_encode_reply(item);
+    item->size_bytes = item->reply_kind == WEIR_REPLY_ACK ? sizeof weir_message_ack : item->reply.length;
+    go_back(thread, item);
+}
+
+void weir_loop_refuse(struct weir_thread *thread, struct weir_item *item)
+{
+    if (weir_item_owes_reply(item))
+        weir_item_enter(thread, item, item->way->reply_stage);
+    weir_loop_finish(thread, item);
 }
 
 /* --- the loop's own thread ----------------------------------------------------------------------------------------------- */
@@ -173,7 +238,31 @@ static void take_finished(struct weir_item *item)
 {
     while (item) {
         struct weir_item *next = item->next;
-        weir_conn_complete(item->conn, item);
+        take_back(item);
+        item = next;
+    }
+}
+
+static void run_inside(struct weir_loop *loop, struct weir_item *item)
+{
+    while (item) {
+        struct weir_item *next = item->next;
+        weir_inside_run(&loop->thread, item);
+        item = next;
+    }
+}
+
+/* The loop takes nothing any more. */
+static void leave(struct weir_loop *loop)
+{
+    weir_mutex_lock(&loop->mutex);
+    struct weir_item *item = loop->inside_first;
+    loop->inside_first = NULL;
+    loop->gone = true;
+    weir_mutex_unlock(&loop->mutex);
+    while (item) {
+        struct weir_item *next = item->next;
+        weir_inside_end(&loop->thread, item);
         item = next;
     }
 }
@@ -215,16 +304,17 @@ static void on_wake(uv_async_t *async)
     struct weir_loop *loop = async->data;
     weir_thread_sleep_end(&loop->thread);
     weir_mutex_lock(&loop->mutex);
-    struct weir_item *finished = loop->done_first;
+    struct weir_item *finished = loop->done_first, *inside = loop->inside_first;
     struct weir_arrival *arrivals = loop->arrivals;
     bool resumes = loop->resumes, drains = loop->drains, stops = loop->stops;
-    loop->done_first = loop->done_last = NULL;
+    loop->done_first = loop->done_last = loop->inside_first = NULL;
     loop->arrivals = NULL;
     loop->resumes = false;
     weir_mutex_unlock(&loop->mutex);
 
     take_finished(finished);
     take_arrivals(loop, arrivals);
+    run_inside(loop, inside);
     if (resumes)
         for (uint32_t i = 0; i < loop->plan->queue_count; i++)
             if (loop->parked[i].first)
@@ -240,10 +330,20 @@ static void on_wake(uv_async_t *async)
     weir_thread_at(&loop->thread, WEIR_TAG(WEIR_INSTANCE_RUNTIME, 0));
 }
 
+/* Items that were born here are all back. */
+static bool all_back(const struct weir_loop *loop)
+{
+    const struct weir_plan *plan = loop->plan;
+    for (uint32_t i = 0; i < plan->way_count; i++)
+        if (plan->ways[i].pool == loop->pool && plan->way_blocks[(size_t)i * plan->shards + loop->shard].in_flight)
+            return false;
+    return true;
+}
+
 static void on_before_sleep(uv_prepare_t *prepare)
 {
     struct weir_loop *loop = prepare->data;
-    if (loop->stopping && !loop->connections)
+    if (loop->stopping && !loop->connections && all_back(loop))
         uv_stop(&loop->uv);
     weir_thread_sleep_begin(&loop->thread, WEIR_WAIT_IDLE, WEIR_WAIT_LOOP);
 }
@@ -278,6 +378,7 @@ static void *run(void *argument)
     loop->thread.queues = loop->queues;
     __atomic_store_n(&loop->started, true, __ATOMIC_RELEASE);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
+    leave(loop);
     weir_thread_stop(&loop->thread);
     __atomic_store_n(&loop->ended, true, __ATOMIC_RELEASE);
     return NULL;

@@ -48,8 +48,10 @@ struct weir_loop {
 
     struct weir_mutex mutex;
     struct weir_item *done_first, *done_last; /* finished items. Requires: mutex */
+    struct weir_item *inside_first, *inside_last; /* born inside, not run yet. Requires: mutex */
     struct weir_arrival *arrivals;            /* newest first. Requires: mutex */
     bool resumes, drains, stops;              /* what else the wakeup means. Requires: mutex */
+    bool gone;                                /* takes no more items. Requires: mutex */
     /* This loop's share of each reply ring requires mutex too: plan->queue_blocks[queue][shard]. */
 
     struct weir_conn *connections;
@@ -79,10 +81,16 @@ void weir_loop_stop(struct weir_loop *loop);
 /* Waits for the end of the thread. Nobody may send it anything any more. */
 void weir_loop_release(struct weir_loop *loop);
 
-/* Any thread: an item that has entered its `reply` stage is finished and comes back. Counts it in the ring. */
+/* Any thread: an item that was born inside comes to be run here. */
+void weir_loop_enter(struct weir_loop *loop, struct weir_item *item);
+/* Any thread: an item that has entered its `reply` stage is finished and comes back. Counts it in the ring. Where no reply is
+ * owed it is discarded. */
 void weir_loop_finish(struct weir_thread *thread, struct weir_item *item);
-/* Any thread: an item that was refused, with weir_item_refuse(), enters its `reply` stage at once, and is finished. */
+/* Any thread: an item that was refused, with weir_item_refuse(), enters its `reply` stage at once, and is finished. Where no
+ * reply is owed it is discarded. */
 void weir_loop_refuse(struct weir_thread *thread, struct weir_item *item);
+/* Any thread: an item to which no reply is owed ends: it goes back to where it was born, and counts there as discarded. */
+void weir_loop_discard(struct weir_thread *thread, struct weir_item *item);
 
 /* This loop's share of a reply ring; guarded by its mutex. */
 static inline struct weir_contract_queue *weir_loop_ring(const struct weir_loop *loop, uint32_t queue)

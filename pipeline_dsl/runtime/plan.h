@@ -23,6 +23,7 @@
 struct weir_thread;
 struct weir_item;
 struct weir_conn;
+struct weir_source;
 
 /* A driver: runs one segment, the stages of a pipeline that follow each other on one pool. It owns the item and hands it on. */
 typedef void weir_driver(struct weir_thread *thread, struct weir_item *item);
@@ -65,16 +66,18 @@ struct weir_plan {
     const char *name; /* the topology's */
     const struct weir_plan_pool *pools;
     const struct weir_plan_queue *queues;
-    const struct weir_plan_way *ways;
+    const struct weir_plan_way *ways; /* [way_count + 1]: the last is that of what is born inside (runtime/inside.h) */
     const char *const *stages; /* [stage_count]: full names of the instances, in the order of their ids */
     uint32_t pool_count, queue_count, way_count, stage_count;
+    struct weir_source *sources; /* [source_count] */
+    uint32_t source_count;
     uint32_t shards; /* threads of the largest pool that listens */
     const void *topology;
     uint32_t topology_bytes;
     /* the blocks of the contract, static in the generated file */
     struct weir_contract_cell *cells;   /* [WEIR_THREAD_SLOTS][tag_count] */
     struct weir_contract_queue *queue_blocks; /* [queue_count][shards] */
-    struct weir_contract_way *way_blocks;     /* [way_count][shards] */
+    struct weir_contract_way *way_blocks;     /* [way_count + 1][shards] */
 };
 
 static inline uint32_t weir_plan_tag_count(const struct weir_plan *plan)

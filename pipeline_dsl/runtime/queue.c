@@ -202,6 +202,8 @@ static enum weir_push when_full(struct weir_queue *queue, struct weir_thread *th
 {
     switch (queue->plan->full) {
     case WEIR_FULL_BLOCK:
+        if (item->never_waits)
+            return refuse(queue, item, resumes, &queue->block->rejected, WEIR_PUSH_REJECTED);
         if (thread->loop)
             return park(queue, thread->loop, resumes);
         wait_for_room(queue, thread, item->size_bytes);
@@ -330,14 +332,49 @@ static void same_lock(const struct weir_queue *queue) WEIR_HOLDS(queue->intake->
     (void)queue;
 }
 
+void weir_intake_enter(struct weir_intake *intake, struct weir_item *item)
+{
+    weir_mutex_lock(&intake->mutex);
+    if (intake->inside_first)
+        intake->inside_last->next = item;
+    else
+        intake->inside_first = item;
+    intake->inside_last = item;
+    bool wake = claim_sleeper(intake);
+    weir_mutex_unlock(&intake->mutex);
+    if (wake)
+        pthread_cond_signal(&intake->not_empty);
+}
+
+/* Of the items that were born inside the next one, unless it is the turn of `queue`, whose turn comes next then. */
+static struct weir_item *take_inside(struct weir_intake *intake, const struct weir_queue *queue) WEIR_REQUIRES(intake->mutex)
+{
+    struct weir_item *item = intake->inside_first;
+    intake->inside_next = queue && !intake->inside_next;
+    if (intake->inside_next)
+        return NULL;
+    if (queue)
+        intake->next = (intake->next + intake->queue_count - 1) % intake->queue_count;
+    intake->inside_first = item->next;
+    return item;
+}
+
 struct weir_item *weir_intake_take(struct weir_intake *intake, struct weir_thread *thread, struct weir_queue **from)
 {
     struct weir_loop *loops[WAKE_AT_ONCE];
     struct weir_queue *queue;
     weir_thread_at(thread, WEIR_TAG(intake->queues[0]->plan->stage, WEIR_PART_POP));
     lock(intake, intake->queues[0]->index, thread);
-    while (!(queue = first_with_items(intake)) && !intake->closed)
+    while (!(queue = first_with_items(intake)) && !intake->inside_first && !intake->closed)
         sleep_until_item(intake, thread);
+    if (__builtin_expect(intake->inside_first != NULL, 0)) {
+        struct weir_item *inside = take_inside(intake, queue);
+        if (inside) {
+            weir_mutex_unlock(&intake->mutex);
+            *from = NULL;
+            return inside;
+        }
+    }
     if (!queue) {
         weir_mutex_unlock(&intake->mutex);
         return NULL;

@@ -3,7 +3,8 @@
  * It stands between two segments of a pipeline.
  *
  * When it is full, `full` says what happens:
- *   block        an event loop parks the item (its connection is not read meanwhile) and is woken at 3/4 fill; a worker waits
+ *   block        an event loop parks the item (its connection is not read meanwhile) and is woken at 3/4 fill; a worker waits;
+ *                an item that never waits (a copy, or one that was born inside and has no connection) is rejected
  *   reject       the new item is refused
  *   drop newest  the new item is dropped
  *   drop oldest  items at the head are dropped until the new one fits
@@ -31,6 +32,8 @@ struct weir_intake {
     struct weir_queue **queues; /* [queue_count] */
     uint32_t queue_count;
     uint32_t next;      /* where the next take starts to look */
+    struct weir_item *inside_first, *inside_last; /* born inside, bounded by their sources */
+    bool inside_next;   /* whose turn it is, where both have items */
     uint32_t sleeping;  /* takers that wait */
     uint32_t signalled; /* of those: already woken, not yet running */
     bool closed;
@@ -79,8 +82,11 @@ enum weir_push weir_queue_push(struct weir_queue *queue, struct weir_thread *thr
 /* A parked item will not come after all: its connection has gone. */
 void weir_queue_unpark(struct weir_queue *queue);
 
-/* The next item of any of the queues, first in first out in each, taking turns between them; waits for one. Null when closed
- * and empty. The caller owns the item. */
+/* Any thread: an item that was born inside comes in beside the queues. */
+void weir_intake_enter(struct weir_intake *intake, struct weir_item *item);
+
+/* The next item of any of the queues, first in first out in each, taking turns between them and with what was born inside, of
+ * which `*from` is null; waits for one. Null when closed and empty. The caller owns the item. */
 struct weir_item *weir_intake_take(struct weir_intake *intake, struct weir_thread *thread, struct weir_queue **from);
 
 #endif

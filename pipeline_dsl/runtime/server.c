@@ -4,9 +4,11 @@
  *
  * The end comes in three steps, each with a limit, so that neither a client that never reads nor a stage that never returns can
  * hold it up:
- *   draining   no new connections or requests; each connection closes when its replies are written. At most `drain_ns`
+ *   draining   no new connections or requests; each connection closes when its replies are written, and every other item
+ *              goes on to its end. At most `drain_ns`
  *   ending     loops close what is left, workers send back what is queued without working on it. A loop ends when all of its
- *              items are back; only when all loops have ended can no item be on its way to a worker, and workers end. At most 2 s
+ *              items are back; only when all loops have ended, and what was born inside too, can no item be on its way to a
+ *              worker, and workers end. At most 2 s
  *   ended      every thread is joined, or known to be stuck
  */
 #include "pipeline_dsl/runtime/server.h"
@@ -17,6 +19,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "pipeline_dsl/runtime/seqlock.h"
 
 #define TICK_MS 10
 #define END_NS 2000000000u
@@ -161,12 +165,24 @@ static int start_pool(struct weir_server *server, uint32_t pool, struct weir_err
 
 /* --- ending -------------------------------------------------------------------------------------------------------------- */
 
-static bool loops_idle(const struct weir_server *server)
+/* Items of all ways in, and of what was born inside, that have not ended. */
+static bool in_flight(const struct weir_server *server)
+{
+    struct weir_contract_way block;
+    for (uint32_t i = 0; i < (server->plan->way_count + 1) * server->plan->shards; i++) {
+        weir_seqlock_read(&server->plan->way_blocks[i], &block, sizeof block);
+        if (block.in_flight)
+            return true;
+    }
+    return false;
+}
+
+static bool all_done(const struct weir_server *server)
 {
     for (uint32_t i = 0; i < server->loop_count; i++)
         if (__atomic_load_n(&server->loops[i].load, __ATOMIC_RELAXED))
             return false;
-    return true;
+    return !in_flight(server);
 }
 
 static bool loops_ended(const struct weir_server *server)
@@ -198,6 +214,7 @@ static void end(struct weir_server *server)
 {
     server->state = WEIR_SERVER_ENDING;
     server->deadline_ns = weir_clock_ns() + END_NS;
+    weir_inside_close(&server->inside);
     for (uint32_t i = 0; i < server->plan->pool_count; i++)
         weir_intake_discard(&server->intakes[i]);
     for (uint32_t i = 0; i < server->loop_count; i++)
@@ -207,7 +224,7 @@ static void end(struct weir_server *server)
 /* Whether all threads are done. */
 static bool end_workers(struct weir_server *server)
 {
-    if (!loops_ended(server))
+    if (!loops_ended(server) || weir_inside_count(&server->inside))
         return false;
     for (uint32_t i = 0; i < server->plan->pool_count; i++)
         weir_intake_close(&server->intakes[i]);
@@ -218,8 +235,8 @@ static void on_tick(uv_timer_t *timer)
 {
     struct weir_server *server = timer->data;
     bool late = weir_clock_ns() >= server->deadline_ns;
-    if (server->state == WEIR_SERVER_DRAINING && (loops_idle(server) || late)) {
-        server->timed_out = !loops_idle(server);
+    if (server->state == WEIR_SERVER_DRAINING && (all_done(server) || late)) {
+        server->timed_out = !all_done(server);
         end(server);
     } else if (server->state == WEIR_SERVER_ENDING) {
         bool done = end_workers(server);
@@ -297,6 +314,7 @@ int weir_server_start(struct weir_server *server, struct weir_error *error)
     init_queues(server);
     server->loops = zeroed(threads_of(plan, true), sizeof *server->loops);
     server->workers = zeroed(threads_of(plan, false), sizeof *server->workers);
+    weir_inside_init(&server->inside, plan, server->intakes, server->loops, threads_of(plan, true));
     /* Signals are for the main thread. */
     sigset_t all, old;
     sigfillset(&all);
@@ -336,6 +354,7 @@ void weir_server_release(struct weir_server *server)
             weir_queue_release(&server->queues[i]);
     for (uint32_t i = 0; i < plan->pool_count; i++)
         weir_intake_release(&server->intakes[i]);
+    weir_inside_release(&server->inside);
     uv_walk(&server->uv, close_handle, NULL);
     uv_run(&server->uv, UV_RUN_DEFAULT);
     uv_loop_close(&server->uv);

@@ -10,6 +10,7 @@
 #ifndef WEIR_RUNTIME_SERVER_H
 #define WEIR_RUNTIME_SERVER_H
 
+#include "pipeline_dsl/runtime/inside.h"
 #include "pipeline_dsl/runtime/listener.h"
 #include "pipeline_dsl/runtime/loop.h"
 #include "pipeline_dsl/runtime/queue.h"
@@ -32,6 +33,7 @@ struct weir_server {
     struct weir_intake *intakes;     /* [pool_count] */
     struct weir_queue **intake_queues;
     struct weir_queue *queues;       /* [queue_count]; those of reply rings are unused */
+    struct weir_inside inside;
     struct weir_loop *loops;
     struct weir_worker *workers;
     uint32_t loop_count, worker_count; /* started */

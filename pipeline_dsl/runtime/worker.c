@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pipeline_dsl/runtime/inside.h"
 #include "pipeline_dsl/runtime/loop.h"
 
 static void *run(void *argument)
@@ -18,12 +19,16 @@ static void *run(void *argument)
     thread.queues = worker->queues;
     __atomic_store_n(&worker->started, true, __ATOMIC_RELEASE);
     while ((item = weir_intake_take(worker->intake, &thread, &queue))) {
-        weir_item_segment_begin(&thread, item, queue->index, queue->plan->run_stage);
-        if (__builtin_expect(!__atomic_load_n(&worker->intake->discards, __ATOMIC_RELAXED), 1)) {
-            queue->plan->run(&thread, item);
-        } else {
+        bool discards = __atomic_load_n(&worker->intake->discards, __ATOMIC_RELAXED);
+        if (queue)
+            weir_item_segment_begin(&thread, item, queue->index, queue->plan->run_stage);
+        if (__builtin_expect(discards, 0)) {
             weir_item_refuse(item, "the server ends");
             weir_loop_refuse(&thread, item);
+        } else if (queue) {
+            queue->plan->run(&thread, item);
+        } else {
+            weir_inside_run(&thread, item);
         }
     }
     weir_thread_stop(&thread);

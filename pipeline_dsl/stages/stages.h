@@ -14,6 +14,7 @@
 
 #include "pipeline_dsl/runtime/call.h"
 #include "pipeline_dsl/runtime/conn.h"
+#include "pipeline_dsl/runtime/inside.h"
 #include "pipeline_dsl/runtime/item.h"
 #include "pipeline_dsl/runtime/queue.h"
 #include "pipeline_dsl/runtime/server.h"
