@@ -90,7 +90,7 @@ static inline struct weir_bytes query_table_string(struct query_table *table, ch
 {
     char *word = query_table_word(table, at);
     query_table_demand(table, word && *word == '"', "a string is missing");
-    char *out = weir_arena_dup(&table->arena, "", strlen(word)), *end = out;
+    char *out = weir_arena_alloc(&table->arena, strlen(word)), *end = out;
     for (const char *c = word + 1; c[1]; c++) {
         unsigned byte;
         if (*c != '\\') {
