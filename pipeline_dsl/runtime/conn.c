@@ -27,7 +27,7 @@
 
 static bool takes_requests(const struct weir_conn *conn)
 {
-    return !conn->ended && !conn->closing && !conn->parked && weir_conn_outstanding(conn) < WEIR_REPLY_RING_ITEMS &&
+    return !conn->ended && !conn->leaves && !conn->closing && !conn->parked && weir_conn_outstanding(conn) < WEIR_REPLY_RING_ITEMS &&
            conn->ring_bytes < WEIR_REPLY_RING_BYTES;
 }
 
@@ -260,6 +260,33 @@ static void conn_free(struct weir_conn *conn)
     __atomic_fetch_sub(&loop->load, 1, __ATOMIC_RELAXED);
 }
 
+static void on_poll_closed(uv_handle_t *handle)
+{
+    struct weir_conn *conn = handle->data;
+    conn->poll_closed = true;
+    weir_conn_update(conn);
+}
+
+/* The connection itself stays with the process; what we knew about it goes into `left`. */
+static void depart(struct weir_conn *conn)
+{
+    struct weir_loop *loop = conn->loop;
+    struct weir_arrival *arrival = weir_arrival_new(conn->fd, conn->way_index);
+    if (!arrival) {
+        weir_conn_close(conn);
+        return;
+    }
+    weir_conn_take_replies(conn, &arrival->output);
+    arrival->input = conn->input;
+    arrival->input_bytes = conn->input_bytes;
+    conn->input = NULL;
+    arrival->next = loop->left;
+    loop->left = arrival;
+    conn->closing = true;
+    uv_close((uv_handle_t *)&conn->poll, on_poll_closed);
+    weir_way_connections(conn->way_block, -1);
+}
+
 void weir_conn_update(struct weir_conn *conn)
 {
     bool owes = weir_conn_outstanding(conn) != 0;
@@ -272,6 +299,10 @@ void weir_conn_update(struct weir_conn *conn)
         weir_conn_close(conn);
         return;
     }
+    if (conn->leaves && !conn->ended && !conn->parked && conn->ready_sequence == conn->next_sequence) {
+        depart(conn);
+        return;
+    }
     int events = (takes_requests(conn) ? UV_READABLE : 0) | (conn->blocked ? UV_WRITABLE : 0);
     if (events == conn->events)
         return;
@@ -280,13 +311,6 @@ void weir_conn_update(struct weir_conn *conn)
         uv_poll_start(&conn->poll, events, on_poll);
     else
         uv_poll_stop(&conn->poll);
-}
-
-static void on_poll_closed(uv_handle_t *handle)
-{
-    struct weir_conn *conn = handle->data;
-    conn->poll_closed = true;
-    weir_conn_update(conn);
 }
 
 static void parked_forget(struct weir_conn *conn)
@@ -337,6 +361,12 @@ void weir_conn_end(struct weir_conn *conn)
     weir_conn_update(conn);
 }
 
+void weir_conn_leave(struct weir_conn *conn)
+{
+    conn->leaves = true;
+    weir_conn_update(conn);
+}
+
 void weir_conn_park(struct weir_conn *conn, struct weir_queue *queue, struct weir_item *item)
 {
     struct weir_conn_list *list = &conn->loop->parked[queue->index];
@@ -350,9 +380,20 @@ void weir_conn_park(struct weir_conn *conn, struct weir_queue *queue, struct wei
     list->last = conn;
 }
 
-void weir_conn_open(struct weir_loop *loop, int fd, uint32_t way)
+/* What an earlier server received, or owes. */
+static void inherit(struct weir_conn *conn, struct weir_arrival *arrival)
 {
-    int yes = 1;
+    conn->input = arrival->input;
+    conn->input_bytes = arrival->input_bytes;
+    arrival->input = NULL;
+    if (arrival->output.length && weir_conn_give_replies(conn, &arrival->output) != 0)
+        weir_conn_close(conn);
+}
+
+void weir_conn_open(struct weir_loop *loop, struct weir_arrival *arrival)
+{
+    int yes = 1, fd = arrival->fd;
+    uint32_t way = arrival->way;
     struct weir_conn *conn = calloc(1, sizeof *conn);
     if (!conn || uv_poll_init(&loop->uv, &conn->poll, fd) != 0) {
         free(conn);
@@ -373,6 +414,8 @@ void weir_conn_open(struct weir_loop *loop, int fd, uint32_t way)
         conn->next->previous = conn;
     loop->connections = conn;
     conn->ended = loop->draining || loop->stopping;
+    conn->leaves = loop->leaving;
     weir_way_connections(conn->way_block, 1);
-    weir_conn_update(conn);
+    inherit(conn, arrival);
+    weir_conn_continue(conn);
 }

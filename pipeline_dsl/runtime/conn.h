@@ -40,17 +40,20 @@ struct weir_conn {
     struct weir_item *parked;
     struct weir_queue *parked_at;
     bool ended;   /* no more requests will come: end of stream, a bad length, a drain */
+    bool leaves;  /* it goes on in the server that takes over, as soon as no request is being worked on */
     bool blocked; /* the socket takes no more */
     bool closing;
     bool dirty;
     bool poll_closed;
 };
 
-/* Takes over an accepted, non-blocking socket. */
-void weir_conn_open(struct weir_loop *loop, int fd, uint32_t way);
+/* Takes the non-blocking socket of `arrival`, and what came with it. */
+void weir_conn_open(struct weir_loop *loop, struct weir_arrival *arrival);
 void weir_conn_close(struct weir_conn *conn);
 /* No more requests are taken; closes when nothing is owed. */
 void weir_conn_end(struct weir_conn *conn);
+/* No more requests are taken; goes into the loop's `left` when every reply that is owed is there, read by the client or not. */
+void weir_conn_leave(struct weir_conn *conn);
 /* Cuts what was kept, and reads again. */
 void weir_conn_continue(struct weir_conn *conn);
 /* Called by a handoff on this loop whose queue is full. */
@@ -70,6 +73,10 @@ void weir_conn_send(struct weir_conn *conn);
 void weir_conn_complete(struct weir_conn *conn, struct weir_item *item);
 /* Gives up the replies that are complete and can't be written any more. */
 void weir_conn_abandon(struct weir_conn *conn);
+/* What is left to write of the replies, all of which are complete; they count as answered. */
+void weir_conn_take_replies(struct weir_conn *conn, struct weir_buffer *out);
+/* Replies that an earlier server owed this connection, as one that is complete. -ENOMEM. */
+int weir_conn_give_replies(struct weir_conn *conn, struct weir_buffer *replies);
 /* Room in the ring for request next_sequence. -ENOMEM. */
 int weir_conn_ring_reserve(struct weir_conn *conn);
 

@@ -1,6 +1,7 @@
 #include "pipeline_dsl/runtime/listener.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,8 +83,16 @@ int weir_listener_open(struct weir_listener *listener, const char *pipeline, con
                               "can't listen on %s for pipeline %s: %s; choose another with --listen %s=HOST:PORT", address,
                               pipeline, strerror(-fd), pipeline);
     listener->fd = fd;
+    listener->asked = address;
     name_address(listener);
     return 0;
+}
+
+void weir_listener_inherit(struct weir_listener *listener, const char *asked, int fd)
+{
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    *listener = (struct weir_listener){ .fd = fd, .asked = asked, .inherited = true };
+    name_address(listener);
 }
 
 void weir_listener_close(struct weir_listener *listener)

@@ -16,10 +16,14 @@
 struct weir_listener {
     int fd;
     char address[64]; /* the real one: "127.0.0.1:5555", "[::1]:5555" */
+    const char *asked; /* what was asked for */
+    bool inherited;    /* it was bound by the server before this one */
 };
 
 /* Binds `address` ("host:port", port 0: the kernel chooses), so that connections queue up, and nobody accepts them yet. */
 int weir_listener_open(struct weir_listener *listener, const char *pipeline, const char *address, struct weir_error *error);
+/* The socket that the server before this one bound for the same address. */
+void weir_listener_inherit(struct weir_listener *listener, const char *asked, int fd);
 void weir_listener_close(struct weir_listener *listener);
 
 #endif

@@ -68,14 +68,23 @@ void weir_loop_item_free(struct weir_loop *loop, struct weir_item *item)
 
 /* --- from other threads -------------------------------------------------------------------------------------------------- */
 
-void weir_loop_adopt(struct weir_loop *loop, int fd, uint32_t way)
+struct weir_arrival *weir_arrival_new(int fd, uint32_t way)
 {
     struct weir_arrival *arrival = malloc(sizeof *arrival);
-    if (!arrival) {
-        close(fd);
-        return;
-    }
-    *arrival = (struct weir_arrival){ .fd = fd, .way = way };
+    if (arrival)
+        *arrival = (struct weir_arrival){ .fd = fd, .way = way, .output = WEIR_BUFFER_INIT };
+    return arrival;
+}
+
+void weir_arrival_free(struct weir_arrival *arrival)
+{
+    free(arrival->input);
+    weir_buffer_release(&arrival->output);
+    free(arrival);
+}
+
+void weir_loop_adopt(struct weir_loop *loop, struct weir_arrival *arrival)
+{
     __atomic_fetch_add(&loop->load, 1, __ATOMIC_RELAXED);
     weir_mutex_lock(&loop->mutex);
     arrival->next = loop->arrivals;
@@ -118,6 +127,11 @@ void weir_loop_resume(struct weir_loop *loop)
 void weir_loop_drain(struct weir_loop *loop)
 {
     ask(loop, &loop->drains);
+}
+
+void weir_loop_leave(struct weir_loop *loop)
+{
+    ask(loop, &loop->leaves);
 }
 
 void weir_loop_stop(struct weir_loop *loop)
@@ -229,8 +243,8 @@ static void take_arrivals(struct weir_loop *loop, struct weir_arrival *arrivals)
     while (arrivals) {
         struct weir_arrival *arrival = arrivals;
         arrivals = arrival->next;
-        weir_conn_open(loop, arrival->fd, arrival->way);
-        free(arrival);
+        weir_conn_open(loop, arrival);
+        weir_arrival_free(arrival);
     }
 }
 
@@ -306,7 +320,7 @@ static void on_wake(uv_async_t *async)
     weir_mutex_lock(&loop->mutex);
     struct weir_item *finished = loop->done_first, *inside = loop->inside_first;
     struct weir_arrival *arrivals = loop->arrivals;
-    bool resumes = loop->resumes, drains = loop->drains, stops = loop->stops;
+    bool resumes = loop->resumes, drains = loop->drains, leaves = loop->leaves, stops = loop->stops;
     loop->done_first = loop->done_last = loop->inside_first = NULL;
     loop->arrivals = NULL;
     loop->resumes = false;
@@ -322,6 +336,10 @@ static void on_wake(uv_async_t *async)
     if (drains && !loop->draining) {
         loop->draining = true;
         each_connection(loop, weir_conn_end);
+    }
+    if (leaves && !loop->leaving) {
+        loop->leaving = true;
+        each_connection(loop, weir_conn_leave);
     }
     if (stops && !loop->stopping) {
         loop->stopping = true;

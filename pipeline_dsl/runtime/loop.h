@@ -21,12 +21,18 @@
 
 struct weir_conn;
 
-/* A connection on its way from the acceptor to its loop. */
+/* A connection on its way from the acceptor to its loop; or one that leaves for the server that takes over. */
 struct weir_arrival {
     struct weir_arrival *next;
     int fd;
     uint32_t way;
+    struct weir_block *input; /* bytes that were received and not cut yet; null: none */
+    size_t input_bytes;
+    struct weir_buffer output; /* replies that the client has not read yet */
 };
+/* Null: no memory. */
+struct weir_arrival *weir_arrival_new(int fd, uint32_t way);
+void weir_arrival_free(struct weir_arrival *arrival);
 
 /* First in, first out. */
 struct weir_conn_list {
@@ -50,7 +56,7 @@ struct weir_loop {
     struct weir_item *done_first, *done_last; /* finished items. Requires: mutex */
     struct weir_item *inside_first, *inside_last; /* born inside, not run yet. Requires: mutex */
     struct weir_arrival *arrivals;            /* newest first. Requires: mutex */
-    bool resumes, drains, stops;              /* what else the wakeup means. Requires: mutex */
+    bool resumes, drains, leaves, stops;      /* what else the wakeup means. Requires: mutex */
     bool gone;                                /* takes no more items. Requires: mutex */
     /* This loop's share of each reply ring requires mutex too: plan->queue_blocks[queue][shard]. */
 
@@ -60,7 +66,8 @@ struct weir_loop {
     struct weir_item *free_items;
     uint32_t free_count;
     struct weir_block_cache blocks;
-    bool draining, stopping;
+    struct weir_arrival *left;     /* connections that wait for the server that takes over */
+    bool draining, leaving, stopping;
     bool started, ended; /* atomic: the thread has its slot; the thread is done */
     uint8_t *scratch; /* [WEIR_LOOP_SCRATCH]: what one recv() brings */
     uint8_t *acks;    /* [WEIR_LOOP_ACKS] acknowledgements in a row */
@@ -70,12 +77,14 @@ struct weir_loop {
 /* Starts the thread. */
 int weir_loop_start(struct weir_loop *loop, const struct weir_plan *plan, struct weir_queue *queues, uint32_t pool, uint32_t shard,
                     struct weir_error *error);
-/* Any thread: hands over an accepted socket; the loop owns it from now on, also when that fails. */
-void weir_loop_adopt(struct weir_loop *loop, int fd, uint32_t way);
+/* Any thread: hands over a connection; the loop owns it from now on. */
+void weir_loop_adopt(struct weir_loop *loop, struct weir_arrival *arrival);
 /* Any thread: a queue in front of which connections are parked has room again. */
 void weir_loop_resume(struct weir_loop *loop);
 /* Any thread: no more requests; each connection closes when its replies are written. */
 void weir_loop_drain(struct weir_loop *loop);
+/* Any thread: no more requests; each connection goes into `left` when none of its requests is being worked on. */
+void weir_loop_leave(struct weir_loop *loop);
 /* Any thread: closes what is left; the thread ends when all of its items are back. */
 void weir_loop_stop(struct weir_loop *loop);
 /* Waits for the end of the thread. Nobody may send it anything any more. */

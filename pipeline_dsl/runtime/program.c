@@ -88,10 +88,14 @@ static int parse(const struct weir_plan *plan, int argc, char **argv, struct opt
     return 0;
 }
 
-static int serve(const struct weir_plan *plan, const struct options *options, struct weir_error *error)
+static int serve(const struct weir_plan *plan, const struct options *options, char **argv, struct weir_error *error)
 {
     static struct weir_server server;
     int rc = weir_server_bind(&server, plan, options->addresses, error);
+    if (rc == 0 && weir_reload_is_trial()) {
+        weir_reload_report(&server, NULL);
+        return 0;
+    }
     if (rc == 0)
         rc = weir_server_start(&server, error);
     if (rc != 0)
@@ -101,11 +105,18 @@ static int serve(const struct weir_plan *plan, const struct options *options, st
     for (uint32_t i = 0; i < plan->way_count; i++)
         printf("%s: listening on tcp %s\n", plan->ways[i].name, server.listeners[i].address);
     fflush(stdout);
+    weir_reload_open(&server.reload, &server, argv);
     weir_server_run(&server);
     if (options->counters)
         rc = weir_counters_write(plan, options->counters, error);
     if (server.timed_out)
         fprintf(stderr, "%s: the drain's time was up before every reply was read; the rest was abandoned\n", plan->name);
+    if (server.leaves) {
+        rc = weir_reload_exec(&server.reload, error);
+        fprintf(stderr, "%s: %s\n", plan->name, error->text);
+        _exit(WEIR_EXIT_USAGE);
+    }
+    weir_reload_close(&server.reload);
     if (server.stuck) {
         fprintf(stderr, "%s: a stage did not return; the server ends without it\n", plan->name);
         fflush(NULL);
@@ -142,10 +153,13 @@ int weir_server_main(const struct weir_plan *plan, int argc, char **argv)
     if (rc == 0)
         rc = parse(plan, argc, argv, &options, &error);
     if (rc == 0)
-        rc = serve(plan, &options, &error);
+        rc = serve(plan, &options, argv, &error);
     free(options.addresses);
     if (rc == 0)
         return WEIR_EXIT_DONE;
-    fprintf(stderr, "%s: %s\n", name, error.text);
+    if (weir_reload_is_trial())
+        weir_reload_report(NULL, &error);
+    else
+        fprintf(stderr, "%s: %s\n", name, error.text);
     return error.exit ? error.exit : WEIR_EXIT_USAGE;
 }

@@ -206,6 +206,46 @@ void weir_conn_send(struct weir_conn *conn)
         weir_conn_close(conn);
 }
 
+void weir_conn_take_replies(struct weir_conn *conn, struct weir_buffer *out)
+{
+    struct ring_change change = { 0, 0 };
+    while (conn->send_sequence != conn->next_sequence) {
+        const struct weir_item *item = *place(conn, conn->send_sequence);
+        bool ack = item->reply_kind == WEIR_REPLY_ACK;
+        const char *data = ack ? (const char *)weir_message_ack : item->reply.data;
+        weir_buffer_add(out, data + conn->head_sent, (ack ? ACK_BYTES : item->reply.length) - conn->head_sent);
+        conn->head_sent = 0;
+        change.items++;
+        change.bytes += head_done(conn);
+    }
+    free(conn->ring);
+    conn->ring = NULL;
+    if (!change.items)
+        return;
+    ring_leave(conn, change, false);
+    weir_way_end(conn->way_block, &conn->way_block->answered, change.items);
+}
+
+int weir_conn_give_replies(struct weir_conn *conn, struct weir_buffer *replies)
+{
+    struct weir_item *item = weir_loop_item_new(conn->loop);
+    if (!item || weir_conn_ring_reserve(conn) != 0) {
+        if (item)
+            weir_loop_item_free(conn->loop, item);
+        return -ENOMEM;
+    }
+    item->conn = conn;
+    item->way = conn->way;
+    item->way_index = conn->way_index;
+    item->sequence = conn->next_sequence++;
+    item->reply_kind = WEIR_REPLY_BYTES;
+    item->reply = *replies;
+    *replies = (struct weir_buffer)WEIR_BUFFER_INIT;
+    weir_way_accept(conn->way_block, 0);
+    weir_loop_finish(&conn->loop->thread, item);
+    return 0;
+}
+
 void weir_conn_abandon(struct weir_conn *conn)
 {
     struct ring_change change = { 0, 0 };

@@ -13,6 +13,7 @@
  */
 #include "pipeline_dsl/runtime/server.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +46,17 @@ static struct weir_loop *least_loaded(struct weir_server *server, uint32_t pool)
     return best;
 }
 
+/* `arrival` null: a fresh connection. */
+static void adopt(struct weir_server *server, int fd, uint32_t way, struct weir_arrival *arrival)
+{
+    if (!arrival)
+        arrival = weir_arrival_new(fd, way);
+    if (arrival)
+        weir_loop_adopt(least_loaded(server, server->plan->ways[way].pool), arrival);
+    else
+        close(fd);
+}
+
 static void on_acceptable(uv_poll_t *poll, int status, int events);
 
 static void on_retry(uv_timer_t *timer)
@@ -75,7 +87,7 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
     for (int i = 0; i < ACCEPTS_A_TURN; i++) {
         int fd = accept4(server->listeners[acceptor->way].fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            weir_loop_adopt(least_loaded(server, server->plan->ways[acceptor->way].pool), fd, acceptor->way);
+            adopt(server, fd, acceptor->way, NULL);
             continue;
         }
         /* Without descriptors the socket stays readable: wait, rather than spin, until a connection has gone. */
@@ -107,6 +119,81 @@ static void *zeroed(size_t count, size_t size)
     return memory;
 }
 
+/* A socket that the server before this one bound for `address` and that no other way in has taken. */
+static bool inherit_listener(struct weir_server *server, uint32_t way, const char *address)
+{
+    struct weir_takeover_record record;
+    weir_takeover_rewind(&server->takeover);
+    while (weir_takeover_next(&server->takeover, &record)) {
+        bool taken = record.kind != WEIR_TAKEOVER_LISTENER || !record.name || strcmp(record.name, address) != 0;
+        for (uint32_t i = 0; i < way && !taken; i++)
+            taken = server->listeners[i].fd == record.fd;
+        if (taken)
+            continue;
+        weir_listener_inherit(&server->listeners[way], address, record.fd);
+        return true;
+    }
+    return false;
+}
+
+/* The way in whose listener has this descriptor; way_count: none. */
+static uint32_t way_of(const struct weir_server *server, int listener_fd)
+{
+    uint32_t way = 0;
+    while (way < server->plan->way_count && server->listeners[way].fd != listener_fd)
+        way++;
+    return way;
+}
+
+/* The connection of a record, with what came before it. Null: it can't be had, and is closed. */
+static struct weir_arrival *arrival_of(const struct weir_takeover_record *record, uint32_t way,
+                                       const struct weir_takeover_record *input, const struct weir_takeover_record *output)
+{
+    static struct weir_block_cache none;
+    struct weir_arrival *arrival = weir_arrival_new(record->fd, way);
+    if (!arrival)
+        return NULL;
+    if (input->data_bytes) {
+        arrival->input = weir_block_take(&none, input->data_bytes);
+        if (arrival->input)
+            memcpy(arrival->input->data, input->data, arrival->input_bytes = input->data_bytes);
+    }
+    weir_buffer_add(&arrival->output, output->data ? output->data : "", output->data_bytes);
+    if (arrival->output.failed || (input->data_bytes && !arrival->input)) {
+        weir_arrival_free(arrival);
+        return NULL;
+    }
+    return arrival;
+}
+
+/* Connections whose way in is gone are closed, and so are listeners that nobody listens on any more. */
+static void take_over(struct weir_server *server)
+{
+    struct weir_takeover_record record, input = { .data_bytes = 0 }, output = { .data_bytes = 0 };
+    weir_takeover_rewind(&server->takeover);
+    while (weir_takeover_next(&server->takeover, &record)) {
+        uint32_t way = way_of(server, record.kind == WEIR_TAKEOVER_LISTENER ? record.fd : record.owner);
+        if (record.kind == WEIR_TAKEOVER_INPUT) {
+            input = record;
+        } else if (record.kind == WEIR_TAKEOVER_OUTPUT) {
+            output = record;
+        } else if (record.kind == WEIR_TAKEOVER_LISTENER && way == server->plan->way_count) {
+            close(record.fd);
+        } else if (record.kind == WEIR_TAKEOVER_CONN) {
+            struct weir_arrival *arrival = NULL;
+            fcntl(record.fd, F_SETFD, FD_CLOEXEC);
+            if (way < server->plan->way_count)
+                arrival = arrival_of(&record, way, &input, &output);
+            if (arrival)
+                adopt(server, record.fd, way, arrival);
+            else
+                close(record.fd);
+            input.data_bytes = output.data_bytes = 0;
+        }
+    }
+    weir_takeover_close(&server->takeover);
+}
+
 int weir_server_bind(struct weir_server *server, const struct weir_plan *plan, const char *const *addresses,
                      struct weir_error *error)
 {
@@ -115,13 +202,14 @@ int weir_server_bind(struct weir_server *server, const struct weir_plan *plan, c
     server->acceptors = zeroed(plan->way_count, sizeof *server->acceptors);
     for (uint32_t i = 0; i < plan->way_count; i++)
         server->listeners[i].fd = -1;
-    for (uint32_t i = 0; i < plan->way_count; i++) {
+    int rc = weir_takeover_open(&server->takeover, error);
+    for (uint32_t i = 0; rc == 0 && i < plan->way_count; i++) {
         const struct weir_plan_way *way = &plan->ways[i];
-        int rc = weir_listener_open(&server->listeners[i], way->name, addresses[i] ? addresses[i] : way->address, error);
-        if (rc != 0)
-            return rc;
+        const char *address = addresses[i] ? addresses[i] : way->address;
+        if (!inherit_listener(server, i, address))
+            rc = weir_listener_open(&server->listeners[i], way->name, address, error);
     }
-    return 0;
+    return rc;
 }
 
 static void init_queues(struct weir_server *server)
@@ -206,7 +294,8 @@ static void stop_accepting(struct weir_server *server)
     for (uint32_t i = 0; i < server->plan->way_count; i++) {
         uv_poll_stop(&server->acceptors[i].poll);
         uv_timer_stop(&server->acceptors[i].retry);
-        weir_listener_close(&server->listeners[i]);
+        if (!server->leaves)
+            weir_listener_close(&server->listeners[i]);
     }
 }
 
@@ -253,9 +342,22 @@ static void drain(struct weir_server *server)
     server->state = WEIR_SERVER_DRAINING;
     server->deadline_ns = weir_clock_ns() + server->drain_ns;
     stop_accepting(server);
-    for (uint32_t i = 0; i < server->loop_count; i++)
-        weir_loop_drain(&server->loops[i]);
+    for (uint32_t i = 0; i < server->loop_count; i++) {
+        if (server->leaves)
+            weir_loop_leave(&server->loops[i]);
+        else
+            weir_loop_drain(&server->loops[i]);
+    }
     uv_timer_start(&server->tick, on_tick, 0, TICK_MS);
+}
+
+static void on_reload(uv_async_t *async)
+{
+    struct weir_server *server = async->data;
+    if (server->state != WEIR_SERVER_RUNNING || !__atomic_load_n(&server->reload.ready, __ATOMIC_ACQUIRE))
+        return;
+    server->leaves = true;
+    drain(server);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -264,6 +366,8 @@ static void on_signal(uv_signal_t *handle, int number)
     if (number == SIGUSR1) {
         if (server->counters_path)
             weir_counters_write(server->plan, server->counters_path, NULL);
+    } else if (number == SIGHUP) {
+        weir_reload_hangup(&server->reload);
     } else if (server->state == WEIR_SERVER_RUNNING) {
         drain(server);
     } else {
@@ -277,11 +381,12 @@ static void on_signal(uv_signal_t *handle, int number)
 /* Signals and listening sockets of the main thread. */
 static void init_main_loop(struct weir_server *server)
 {
-    static const int numbers[] = { SIGTERM, SIGINT, SIGUSR1 };
+    static const int numbers[] = { SIGTERM, SIGINT, SIGUSR1, SIGHUP };
     uv_loop_init(&server->uv);
     uv_timer_init(&server->uv, &server->tick);
-    server->tick.data = server;
-    for (int i = 0; i < 3; i++) {
+    uv_async_init(&server->uv, &server->reloads, on_reload);
+    server->tick.data = server->reloads.data = server;
+    for (int i = 0; i < 4; i++) {
         uv_signal_init(&server->uv, &server->signals[i]);
         server->signals[i].data = server;
         uv_signal_start(&server->signals[i], on_signal, numbers[i]);
@@ -326,6 +431,7 @@ int weir_server_start(struct weir_server *server, struct weir_error *error)
     if (rc == 0) {
         wait_for_threads(server);
         init_main_loop(server);
+        take_over(server);
     }
     return rc;
 }

@@ -14,6 +14,8 @@
 #include "pipeline_dsl/runtime/listener.h"
 #include "pipeline_dsl/runtime/loop.h"
 #include "pipeline_dsl/runtime/queue.h"
+#include "pipeline_dsl/runtime/reload.h"
+#include "pipeline_dsl/runtime/takeover.h"
 #include "pipeline_dsl/runtime/worker.h"
 
 enum weir_server_state { WEIR_SERVER_RUNNING, WEIR_SERVER_DRAINING, WEIR_SERVER_ENDING, WEIR_SERVER_ENDED };
@@ -38,19 +40,23 @@ struct weir_server {
     struct weir_worker *workers;
     uint32_t loop_count, worker_count; /* started */
     uv_loop_t uv;
-    uv_signal_t signals[3];
+    uv_signal_t signals[4];
+    uv_async_t reloads; /* a new program was found good */
+    struct weir_reload reload;
+    struct weir_takeover takeover; /* what the server before this one left */
     uv_timer_t tick;
     enum weir_server_state state;
     uint64_t drain_ns, deadline_ns;
     const char *counters_path; /* null: none */
     bool timed_out;            /* replies were still owed when the drain's time was up */
     bool stuck;                /* threads did not end */
+    bool leaves;               /* it ends to become another program */
 };
 
 /* Binds every way in; `addresses[way]` is null where the plan's own holds. */
 int weir_server_bind(struct weir_server *server, const struct weir_plan *plan, const char *const *addresses,
                      struct weir_error *error);
-/* Starts all threads. */
+/* Starts all threads, and takes over the connections of the server before this one. */
 int weir_server_start(struct weir_server *server, struct weir_error *error);
 /* Accepts until a signal ends it: SIGTERM and SIGINT drain, a second one kills. */
 void weir_server_run(struct weir_server *server);

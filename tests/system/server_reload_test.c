@@ -1,0 +1,339 @@
+/* A running server becomes another one: by `weir reload`, by SIGHUP, or not at all. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "pipeline_dsl/client/riemann.h"
+#include "tests/system/harness.h"
+#include "tracer/target.h"
+
+#define MS 1000000ull
+#define SENDERS 3
+
+/* %s: threads of the workers, more stages, more pipelines. */
+static const char pipeline[] = "pool io threads 2\n"
+                               "pool workers threads %s\n"
+                               "pipeline riemann {\n"
+                               "    listen tcp 127.0.0.1:0 on io\n"
+                               "    frame length32 max 16MiB\n"
+                               "    handoff workers limit 64MiB full block\n"
+                               "    decode riemann\n"
+                               "%s"
+                               "    index\n"
+                               "    encode riemann\n"
+                               "    reply\n"
+                               "}\n"
+                               "%s";
+
+static const char beside[] = "pipeline beside {\n"
+                             "    listen tcp 127.0.0.1:%d on io\n"
+                             "    frame length32 max 1MiB\n"
+                             "    decode riemann\n"
+                             "    encode riemann\n"
+                             "    reply\n"
+                             "}\n";
+
+static void write_pipeline(const char *path, const char *threads, const char *stages, const char *more)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, pipeline, threads, stages, more);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* `server` runs the pipeline with 2 workers; `path` is another file beside its own. */
+static void begin(struct harness_server *server, char *path, size_t size)
+{
+    char text[2048];
+    snprintf(text, sizeof text, pipeline, "2", "", "");
+    harness_run(server, text);
+    snprintf(path, size, "%s/next.weir", server->folder);
+}
+
+/* weir reload FILE PID; returns its exit code. */
+static int reload(const struct harness_server *server, const char *path)
+{
+    char command[512];
+    snprintf(command, sizeof command, "XDG_CACHE_HOME=%s %s reload %s %d 2>%s/reload.txt", server->folder, harness_weir(), path,
+             server->pid, server->folder);
+    int status = system(command);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static bool reload_said(const struct harness_server *server, const char *words)
+{
+    char path[128], text[2048] = "";
+    snprintf(path, sizeof path, "%s/reload.txt", server->folder);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return strstr(text, words) != NULL;
+}
+
+/* Since when the server is what it is; it changes with each reload. Workers: threads of the pool `workers`. */
+static uint64_t started(const struct harness_server *server, uint32_t *workers)
+{
+    struct weir_target target;
+    struct weir_error error = WEIR_ERROR_INIT;
+    char pid[16];
+    snprintf(pid, sizeof pid, "%d", server->pid);
+    assert_int_equal(weir_target_open(&target, pid, &error), 0);
+    uint64_t start_ns = target.contract.start_ns;
+    if (workers)
+        *workers = target.topology.pools[1].threads;
+    weir_target_close(&target);
+    return start_ns;
+}
+
+static void remove_all(struct harness_server *server)
+{
+    char command[256];
+    snprintf(command, sizeof command, "rm -rf %s/weir %s/next.weir %s/reload.txt", server->folder, server->folder, server->folder);
+    assert_int_equal(system(command), 0);
+    harness_stop(server);
+}
+
+struct sender {
+    struct weir_riemann *client;
+    atomic_bool *stop;
+    uint64_t taken;
+    atomic_uint_fast64_t acked, failed;
+};
+
+static void ended(void *context, const struct weir_outcome *outcome)
+{
+    struct sender *sender = context;
+    atomic_fetch_add(outcome->result == WEIR_CLIENT_ACKED ? &sender->acked : &sender->failed, 1);
+}
+
+static void *send_on(void *argument)
+{
+    static const struct weir_event event = { .host = { (const uint8_t *)"host", 4 }, .service = { (const uint8_t *)"reload", 6 },
+                                             .metric_kind = WEIR_METRIC_INT, .metric_int = 1 };
+    struct sender *sender = argument;
+    while (!atomic_load(sender->stop)) {
+        int rc = weir_riemann_send_event(sender->client, &event, ended, sender, NULL, NULL);
+        if (rc == 0)
+            sender->taken++;
+        else if (rc != -EAGAIN)
+            atomic_fetch_add(&sender->failed, 1);
+        else
+            usleep(100);
+    }
+    return NULL;
+}
+
+static void reloads_under_load_fail_nothing(void **state)
+{
+    (void)state;
+    struct harness_server server;
+    struct sender senders[SENDERS];
+    pthread_t threads[SENDERS];
+    atomic_bool stop = false;
+    char path[128], own[128], address[64];
+    begin(&server, path, sizeof path);
+    snprintf(own, sizeof own, "%s/x.weir", server.folder);
+    write_pipeline(path, "3", "    busy 10us\n", "");
+    snprintf(address, sizeof address, "127.0.0.1:%d", server.port);
+    for (int i = 0; i < SENDERS; i++) {
+        senders[i] = (struct sender){ .stop = &stop };
+        assert_int_equal(weir_riemann_open(&senders[i].client, address, &(struct weir_riemann_options){ .in_flight = 256 }, NULL), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, send_on, &senders[i]), 0);
+    }
+    uint64_t before = started(&server, NULL);
+    long count = harness_count(50, 500);
+    for (long i = 0; i < count; i++) {
+        uint32_t workers;
+        usleep(20000);
+        assert_int_equal(reload(&server, i % 2 ? own : path), 0);
+        uint64_t now = started(&server, &workers);
+        assert_true(now > before);
+        assert_int_equal(workers, i % 2 ? 2 : 3);
+        before = now;
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < SENDERS; i++) {
+        struct weir_riemann_counts counts;
+        pthread_join(threads[i], NULL);
+        weir_riemann_counts(senders[i].client, &counts);
+        weir_riemann_close(senders[i].client, 10000 * MS);
+        assert_int_equal(atomic_load(&senders[i].failed), 0);
+        assert_int_equal(senders[i].taken, atomic_load(&senders[i].acked));
+        assert_true(senders[i].taken > 1000);
+        assert_int_equal(counts.connections, 1); /* it is the same one all the time */
+    }
+    remove_all(&server);
+}
+
+/* What was received and not worked on, and what was answered and not read, goes along. */
+static void half_a_frame_and_unread_replies_go_along(void **state)
+{
+    (void)state;
+    struct harness_server server;
+    uint8_t message[512], *flood;
+    char path[128];
+    begin(&server, path, sizeof path);
+    write_pipeline(path, "1", "", "");
+    size_t size = harness_message(message, sizeof message, 1, "half");
+    int half = harness_connect(server.port), deaf = harness_connect(server.port);
+    assert_true(harness_send(half, message, size / 2));
+    size_t count = 200;
+    flood = malloc(size * count);
+    assert_non_null(flood);
+    for (size_t i = 0; i < count; i++)
+        memcpy(flood + i * size, message, size);
+    assert_true(harness_send(deaf, flood, size * count));
+    free(flood);
+    usleep(50000);
+    assert_int_equal(reload(&server, path), 0);
+    assert_true(harness_send(half, message + size / 2, size - size / 2));
+    assert_int_equal(harness_reply(half, NULL, 0), 1);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(harness_reply(deaf, NULL, 0), 1);
+    close(half);
+    close(deaf);
+    remove_all(&server);
+}
+
+/* A client that reads nothing at all holds up neither the reload nor the others, and finds every reply in the end. */
+static void a_deaf_client_holds_nobody_up(void **state)
+{
+    (void)state;
+    struct harness_server server;
+    char path[128];
+    uint8_t message[512];
+    begin(&server, path, sizeof path);
+    write_pipeline(path, "1", "", "");
+    size_t size = harness_message(message, sizeof message, 1, "other");
+    int deaf = harness_deaf_client(&server, "riemann"), other = harness_connect(server.port);
+    assert_int_equal(reload(&server, path), 0);
+    assert_true(harness_send(other, message, size));
+    assert_int_equal(harness_reply(other, NULL, 0), 1);
+    for (int i = 0; i < 1000; i++)
+        assert_true(harness_reply(deaf, NULL, 0) >= 0);
+    close(deaf);
+    close(other);
+    remove_all(&server);
+}
+
+static void a_listener_comes_and_goes(void **state)
+{
+    (void)state;
+    struct harness_server server;
+    char path[128], own[128], more[512];
+    uint8_t message[512];
+    begin(&server, path, sizeof path);
+    snprintf(own, sizeof own, "%s/x.weir", server.folder);
+    int port = server.port < 40000 ? server.port + 7919 : server.port - 7919;
+    snprintf(more, sizeof more, beside, port);
+    write_pipeline(path, "2", "", more);
+    assert_int_equal(reload(&server, path), 0);
+    size_t size = harness_message(message, sizeof message, 1, "beside");
+    int first = harness_connect(server.port), second = harness_connect(port);
+    assert_true(first >= 0 && second >= 0);
+    assert_true(harness_send(second, message, size));
+    assert_int_equal(harness_reply(second, NULL, 0), 1);
+    assert_int_equal(reload(&server, own), 0);
+    assert_int_equal(harness_drain(second), 0); /* its listener is gone, and so is it */
+    assert_true(harness_send(first, message, size));
+    assert_int_equal(harness_reply(first, NULL, 0), 1);
+    assert_int_equal(harness_connect(port), -1);
+    close(first);
+    close(second);
+    remove_all(&server);
+}
+
+static void what_can_not_start_changes_nothing(void **state)
+{
+    (void)state;
+    struct harness_server server;
+    char path[128], more[512];
+    uint8_t message[512];
+    begin(&server, path, sizeof path);
+    uint64_t before = started(&server, NULL);
+    int fd = harness_connect(server.port);
+    write_pipeline(path, "2", "    indecks\n", "");
+    assert_int_equal(reload(&server, path), 2);
+    /* An address that somebody else has. */
+    struct sockaddr_storage taken;
+    socklen_t length = sizeof taken;
+    int holder = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(listen(holder, 1), 0);
+    assert_int_equal(getsockname(holder, (struct sockaddr *)&taken, &length), 0);
+    const uint8_t *port = (const uint8_t *)&taken + 2;
+    snprintf(more, sizeof more, beside, port[0] << 8 | port[1]);
+    write_pipeline(path, "2", "", more);
+    assert_int_equal(reload(&server, path), 2);
+    assert_true(reload_said(&server, "can't listen on"));
+    assert_true(reload_said(&server, "the server goes on as before"));
+    assert_int_equal(started(&server, NULL), before);
+    size_t size = harness_message(message, sizeof message, 1, "still");
+    assert_true(harness_send(fd, message, size));
+    assert_int_equal(harness_reply(fd, NULL, 0), 1);
+    close(holder);
+    close(fd);
+    remove_all(&server);
+}
+
+/* A program that `weir build` wrote anew over the running one is what SIGHUP starts. */
+static void a_hangup_starts_the_program_anew(void **state)
+{
+    (void)state;
+    struct harness_server server;
+    char path[128], command[512];
+    uint8_t message[512];
+    uint32_t workers = 0;
+    begin(&server, path, sizeof path);
+    write_pipeline(path, "5", "", "");
+    uint64_t before = started(&server, NULL);
+    int fd = harness_connect(server.port);
+    snprintf(command, sizeof command, "%s build %s -o %s", harness_weir(), path, server.binary);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(kill(server.pid, SIGHUP), 0);
+    size_t size = harness_message(message, sizeof message, 1, "hangup");
+    for (int i = 0; i < 2000; i++) {
+        struct weir_target target;
+        char pid[16];
+        snprintf(pid, sizeof pid, "%d", server.pid);
+        bool changed = false;
+        if (weir_target_open(&target, pid, &(struct weir_error)WEIR_ERROR_INIT) == 0) {
+            changed = target.contract.start_ns != before;
+            workers = target.topology.pools[1].threads;
+            weir_target_close(&target);
+        }
+        if (changed)
+            break;
+        usleep(5000);
+    }
+    assert_int_equal(workers, 5);
+    assert_true(harness_send(fd, message, size));
+    assert_int_equal(harness_reply(fd, NULL, 0), 1);
+    close(fd);
+    remove_all(&server);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reloads_under_load_fail_nothing),
+        cmocka_unit_test(half_a_frame_and_unread_replies_go_along),
+        cmocka_unit_test(a_deaf_client_holds_nobody_up),
+        cmocka_unit_test(a_listener_comes_and_goes),
+        cmocka_unit_test(what_can_not_start_changes_nothing),
+        cmocka_unit_test(a_hangup_starts_the_program_anew),
+    };
+    return cmocka_run_group_tests_name("server_reload", tests, NULL, NULL);
+}
