@@ -83,16 +83,23 @@ char *weir_arena_dup(struct weir_arena *arena, const void *data, size_t size)
     return copy;
 }
 
-char *weir_arena_printf(struct weir_arena *arena, const char *format, ...)
+char *weir_arena_vprintf(struct weir_arena *arena, const char *format, va_list args)
 {
-    va_list args, again;
-    va_start(args, format);
+    va_list again;
     va_copy(again, args);
     int length = vsnprintf(NULL, 0, format, args);
     char *text = length < 0 ? NULL : weir_arena_alloc(arena, (size_t)length + 1);
     if (text)
         vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
+    return text;
+}
+
+char *weir_arena_printf(struct weir_arena *arena, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = weir_arena_vprintf(arena, format, args);
     va_end(args);
     return text;
 }

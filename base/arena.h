@@ -10,6 +10,7 @@
 #ifndef WEIR_BASE_ARENA_H
 #define WEIR_BASE_ARENA_H
 
+#include <stdarg.h>
 #include <stddef.h>
 
 struct weir_arena_chunk;
@@ -30,6 +31,7 @@ void *weir_arena_zalloc(struct weir_arena *arena, size_t size);
 /* A copy of `size` bytes with a NUL behind it. */
 char *weir_arena_dup(struct weir_arena *arena, const void *data, size_t size);
 char *weir_arena_printf(struct weir_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+char *weir_arena_vprintf(struct weir_arena *arena, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 
 /* Gives everything back but the first chunk. */
 void weir_arena_reset(struct weir_arena *arena);

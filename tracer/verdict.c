@@ -1,14 +1,69 @@
 /*
- * DESIGN: a verdict names one cause or says "unclear" with what is missing, never a guess. No cause is judged by this version; the
- * evidence that a reader needs to judge is put together all the same: where CPU time goes, what the pools' threads did, how full the
- * queues were.
+ * DESIGN: a table of rules, each of which knows one kind of cause. A cause is measured by the time of the pool that holds the server
+ * back: how much of it goes there. So causes of different kinds compare, the one that explains most comes first, and what explains
+ * less than a tenth is not said. Where no rule finds anything, the pool that has least time to spare says that it is not the server;
+ * where that can't be said either, the verdict is "unclear" with what is missing, never a guess.
  */
 #include "tracer/verdict.h"
 
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define EVIDENCE_MOST 64u
-#define RING_FULL 0.9 /* of one connection's limit */
+#include "tracer/verdict_rule.h"
+
+static weir_rule *const rules[] = {
+    weir_rule_size, weir_rule_starved, weir_rule_lock, weir_rule_cpu, weir_rule_saturated, weir_rule_one_thread, weir_rule_downstream,
+    weir_rule_round_trip,
+};
+
+/* --- the draft -------------------------------------------------------------------------------------------------------------- */
+
+void weir_draft_cause(struct weir_draft *draft, const struct weir_facts *facts, const char *kind, uint32_t stage, double explained)
+{
+    /* The last place is given away again and again: nobody reads a sixteenth cause. */
+    if (draft->cause_count < WEIR_DRAFT_CAUSES)
+        draft->cause_count++;
+    const char **evidence = weir_arena_zalloc(draft->arena, WEIR_DRAFT_EVIDENCE * sizeof *evidence);
+    draft->failed |= !evidence;
+    draft->causes[draft->cause_count - 1] = (struct weir_verdict_cause){
+        .kind = kind, .stage = stage == WEIR_NONE ? NULL : facts->topology->stages[stage].full_name,
+        .explained = fmin(fmax(explained, 0), 1), .evidence = evidence,
+    };
+}
+
+void weir_draft_text(struct weir_draft *draft, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    draft->causes[draft->cause_count - 1].text = weir_arena_vprintf(draft->arena, format, args);
+    draft->failed |= !draft->causes[draft->cause_count - 1].text;
+    va_end(args);
+}
+
+void weir_draft_evidence(struct weir_draft *draft, const char *format, ...)
+{
+    struct weir_verdict_cause *cause = &draft->causes[draft->cause_count - 1];
+    if (draft->failed || cause->evidence_count == WEIR_DRAFT_EVIDENCE)
+        return;
+    va_list args;
+    va_start(args, format);
+    cause->evidence[cause->evidence_count] = weir_arena_vprintf(draft->arena, format, args);
+    draft->failed |= !cause->evidence[cause->evidence_count++];
+    va_end(args);
+}
+
+void weir_draft_change(struct weir_draft *draft, const char *line, const char *where)
+{
+    draft->causes[draft->cause_count - 1].change = line;
+    draft->causes[draft->cause_count - 1].where = where;
+    draft->failed |= !line || !where;
+}
+
+/* --- what there is, where no cause is found ----------------------------------------------------------------------------------- */
+
+#define EVIDENCE_MOST WEIR_DRAFT_EVIDENCE
 
 struct evidence {
     struct weir_arena *arena;
@@ -27,12 +82,6 @@ static void add(struct evidence *evidence, const char *text)
 
 #define ADD(evidence, ...) add((evidence), weir_arena_printf((evidence)->arena, __VA_ARGS__))
 
-/* Does the profile say where CPU time went? */
-static bool has_shares(const struct weir_profile *profile)
-{
-    return profile->cpu_ns && profile->row_count && (profile->mode == WEIR_MODE_EXACT || profile->samples_kept);
-}
-
 /* CPU time in no stage, where it counts. */
 static void no_stage_evidence(struct evidence *evidence, const struct weir_profile *profile)
 {
@@ -49,10 +98,11 @@ static void no_stage_evidence(struct evidence *evidence, const struct weir_profi
                 ADD(evidence, "%.1f %% of CPU time is %s", profile->rows[i].share * 100, all[k].words);
 }
 
-static void cpu_evidence(struct evidence *evidence, const struct weir_profile *profile)
+static void cpu_evidence(struct evidence *evidence, const struct weir_facts *facts)
 {
+    const struct weir_profile *profile = facts->profile;
     const struct weir_profile_row *top = NULL, *part = NULL;
-    for (uint32_t i = 0; i < profile->row_count && has_shares(profile); i++) {
+    for (uint32_t i = 0; i < profile->row_count && facts->has_shares; i++) {
         const struct weir_profile_row *row = &profile->rows[i];
         if (row->stage == WEIR_NONE)
             continue;
@@ -63,7 +113,7 @@ static void cpu_evidence(struct evidence *evidence, const struct weir_profile *p
     }
     if (top && top->share >= 0.0005)
         ADD(evidence, "of all stages %s takes the most CPU time: %.1f %%", top->name, top->share * 100);
-    if (has_shares(profile))
+    if (facts->has_shares)
         no_stage_evidence(evidence, profile);
     if (part && part->share >= 0.01)
         ADD(evidence, "the dearest part of a stage is %s: %.1f %%", part->name, part->share * 100);
@@ -71,31 +121,13 @@ static void cpu_evidence(struct evidence *evidence, const struct weir_profile *p
         ADD(evidence, "the server used %.2f of %u CPUs", (double)profile->cpu_ns / (double)profile->duration_ns, profile->cpus);
 }
 
-static void pool_evidence(struct evidence *evidence, const struct weir_profile *profile)
+static void pool_evidence(struct evidence *evidence, const struct weir_facts *facts)
 {
-    for (uint32_t i = 0; i < profile->topology.pool_count; i++) {
-        const double *states = profile->pools[i].state_ns;
-        double whole = 0;
-        for (unsigned k = 0; k < WEIR_STATE_COUNT; k++)
-            whole += states[k];
-        if (whole > 0)
-            ADD(evidence, "pool %s ran %.0f %% of its time, idled %.0f %%, waited for a full queue %.0f %%", profile->topology.pools[i].name,
-                100 * states[WEIR_STATE_RUNNING] / whole, 100 * states[WEIR_STATE_IDLE] / whole,
-                100 * states[WEIR_STATE_BACKPRESSURED] / whole);
-    }
-}
-
-/* A ring that is full for one connection: its client leaves answers unread, and is not read itself. */
-static void ring_evidence(struct evidence *evidence, const struct weir_profile *profile)
-{
-    for (uint32_t i = 0; i < profile->topology.queue_count; i++) {
-        const struct weir_topology_queue *shape = &profile->topology.queues[i];
-        const struct weir_profile_queue *queue = &profile->queues[i];
-        double items = shape->limit_items ? queue->depth_items_mean / (double)shape->limit_items : 0;
-        double bytes = shape->limit_bytes ? queue->depth_bytes_mean / (double)shape->limit_bytes : 0;
-        if (shape->kind == WEIR_QUEUE_REPLY && (items >= RING_FULL || bytes >= RING_FULL))
-            ADD(evidence, "the ring of %s held %.0f replies (%.0f bytes) on average, as much as fills it for a connection: a client does not "
-                "read its answers", shape->name, queue->depth_items_mean, queue->depth_bytes_mean);
+    for (uint32_t i = 0; i < facts->topology->pool_count; i++) {
+        const double *share = facts->pools[i].share;
+        if (facts->pools[i].whole_ns > 0)
+            ADD(evidence, "pool %s ran %.0f %% of its time, idled %.0f %%, waited for a full queue %.0f %%", facts->topology->pools[i].name,
+                100 * share[WEIR_STATE_RUNNING], 100 * share[WEIR_STATE_IDLE], 100 * share[WEIR_STATE_BACKPRESSURED]);
     }
 }
 
@@ -109,28 +141,132 @@ static void queue_evidence(struct evidence *evidence, const struct weir_profile 
     }
 }
 
-static const char *missing(const struct weir_profile *profile)
+/* --- the verdict ------------------------------------------------------------------------------------------------------------ */
+
+/* Why nothing may be concluded; null: it may. */
+static const char *unusable(const struct weir_facts *facts, struct weir_arena *arena)
 {
-    if (!has_shares(profile))
-        return "unclear: there are no samples in this window; record again while the server works";
-    if (weir_profile_lossy(profile))
+    const struct weir_profile *profile = facts->profile;
+    double samples = (double)profile->samples_kept + (double)profile->samples_lost;
+    double records = (double)profile->records_kept + (double)profile->records_lost;
+    bool seen = false;
+    for (uint32_t i = 0; i < facts->topology->pool_count; i++)
+        seen |= facts->pools[i].whole_ns > 0;
+    if (!seen)
+        return facts->has_shares ? "unclear: nobody saw what the threads of the pools did; record again with the scheduler's probes" :
+                                   "unclear: there are no samples in this window; record again while the server works";
+    if (profile->violation_count)
+        return weir_arena_printf(arena, "unclear: the profile contradicts itself (%s); record again", profile->violations[0]);
+    if (profile->threads_lost || (double)profile->samples_lost > WEIR_RULE_LOSSES * samples ||
+        (double)profile->records_lost > WEIR_RULE_LOSSES * records)
         return "unclear: the profile is lossy; record again at a lower rate";
-    return "unclear: no rule names a cause from what was measured";
+    if (profile->duration_ns < WEIR_RULE_WINDOW_NS)
+        return weir_arena_printf(arena, "unclear: a window of %.0f ms is too short to tell; record for some seconds",
+                                 (double)profile->duration_ns / 1e6);
+    return NULL;
+}
+
+static uint32_t least_to_spare(const struct weir_facts *facts)
+{
+    uint32_t pool = WEIR_NONE;
+    for (uint32_t i = 0; i < facts->topology->pool_count; i++)
+        if (pool == WEIR_NONE || facts->pools[i].held > facts->pools[pool].held)
+            pool = i;
+    return pool;
+}
+
+/* No cause was found: is that since there is none? */
+static const char *without_cause(const struct weir_facts *facts, struct weir_arena *arena, const char **kind)
+{
+    uint32_t pool = least_to_spare(facts);
+    double spare = 1 - facts->pools[pool].held;
+    if (spare > 1 - WEIR_RULE_SATURATED && facts->pools[pool].share[WEIR_STATE_BACKPRESSURED] < WEIR_RULE_LEAST) {
+        *kind = "idle";
+        return weir_arena_printf(arena, "not the server: it is %.0f %% idle", facts->pools[pool].share[WEIR_STATE_IDLE] * 100);
+    }
+    return weir_arena_printf(arena, "unclear: pool %s has no time to spare, but no stage, wait or lock takes enough of it to name; record for longer, "
+                             "or with --exact", facts->topology->pools[pool].name);
+}
+
+static int by_explained(const void *a, const void *b)
+{
+    double left = ((const struct weir_verdict_cause *)a)->explained, right = ((const struct weir_verdict_cause *)b)->explained;
+    return (left < right) - (left > right);
+}
+
+static bool same(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
+/* Does it speak of the same stage, or ask for the same change, as one of the first `count`? Then it is another sign of that cause. */
+static bool is_named(const struct weir_draft *draft, uint32_t count, const struct weir_verdict_cause *cause)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (same(draft->causes[i].stage, cause->stage) ||
+            (same(draft->causes[i].change, cause->change) && same(draft->causes[i].where, cause->where)))
+            return true;
+    return false;
+}
+
+/* Runs the rules; keeps what explains enough, most first. */
+static void judge(const struct weir_facts *facts, struct weir_draft *draft)
+{
+    uint32_t kept = 0;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        rules[i](facts, draft);
+    if (draft->failed)
+        return;
+    qsort(draft->causes, draft->cause_count, sizeof *draft->causes, by_explained);
+    for (uint32_t i = 0; i < draft->cause_count; i++)
+        if (draft->causes[i].explained >= WEIR_RULE_LEAST && !is_named(draft, kept, &draft->causes[i]))
+            draft->causes[kept++] = draft->causes[i];
+    draft->cause_count = kept;
+}
+
+/* What was measured, whatever it means. */
+static bool describe(const struct weir_facts *facts, struct weir_arena *arena, struct weir_verdict *verdict)
+{
+    struct evidence evidence = { .arena = arena, .list = weir_arena_zalloc(arena, (EVIDENCE_MOST + 1) * sizeof(char *)) };
+    if (!evidence.list)
+        return false;
+    cpu_evidence(&evidence, facts);
+    pool_evidence(&evidence, facts);
+    queue_evidence(&evidence, facts->profile);
+    verdict->evidence = evidence.list;
+    verdict->evidence_count = evidence.count;
+    return !evidence.failed;
+}
+
+/* False: memory ran out. */
+static bool conclude(const struct weir_facts *facts, struct weir_draft *draft, struct weir_verdict *verdict)
+{
+    *verdict = (struct weir_verdict){ .kind = "unclear", .text = unusable(facts, draft->arena) };
+    if (!verdict->text)
+        judge(facts, draft);
+    if (!draft->cause_count) {
+        if (!verdict->text)
+            verdict->text = without_cause(facts, draft->arena, &verdict->kind);
+        return verdict->text && describe(facts, draft->arena, verdict);
+    }
+    verdict->causes = (void *)weir_arena_dup(draft->arena, draft->causes, draft->cause_count * sizeof *draft->causes);
+    if (!verdict->causes)
+        return false;
+    verdict->cause_count = draft->cause_count;
+    verdict->kind = verdict->causes->kind;
+    verdict->stage = verdict->causes->stage;
+    verdict->text = verdict->causes->text;
+    verdict->evidence = verdict->causes->evidence;
+    verdict->evidence_count = verdict->causes->evidence_count;
+    return true;
 }
 
 int weir_verdict_of(const struct weir_profile *profile, struct weir_arena *arena, struct weir_verdict *verdict,
                     struct weir_error *error)
 {
-    struct evidence evidence = { .arena = arena, .list = weir_arena_zalloc(arena, (EVIDENCE_MOST + 1) * sizeof(char *)) };
-    if (!evidence.list)
+    struct weir_facts facts;
+    struct weir_draft draft = { .arena = arena };
+    if (weir_facts_of(profile, arena, &facts) != 0 || !conclude(&facts, &draft, verdict) || draft.failed)
         return weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "there is not enough memory to explain the profile");
-    cpu_evidence(&evidence, profile);
-    pool_evidence(&evidence, profile);
-    ring_evidence(&evidence, profile);
-    queue_evidence(&evidence, profile);
-    if (evidence.failed)
-        return weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "there is not enough memory to explain the profile");
-    *verdict = (struct weir_verdict){ .kind = "unclear", .text = missing(profile), .evidence = evidence.list,
-                                      .evidence_count = evidence.count };
     return 0;
 }

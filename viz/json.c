@@ -279,15 +279,37 @@ static json_t *pools(const struct weir_profile *profile)
     return array;
 }
 
+static json_t *change(const char *line, const char *where)
+{
+    if (!line)
+        return json_null();
+    json_t *object = json_object();
+    set(object, "line", text(line));
+    set(object, "where", text(where));
+    return object;
+}
+
 static json_t *verdict_object(const struct weir_verdict *verdict)
 {
     if (!verdict)
         return json_null();
-    json_t *object = json_object();
+    json_t *object = json_object(), *causes = json_array();
     set(object, "kind", text(verdict->kind));
     set(object, "stage", text(verdict->stage));
     set(object, "text", text(verdict->text));
     set(object, "evidence", texts(verdict->evidence, verdict->evidence_count));
+    for (uint32_t i = 0; i < verdict->cause_count; i++) {
+        const struct weir_verdict_cause *cause = &verdict->causes[i];
+        json_t *one = json_object();
+        set(one, "kind", text(cause->kind));
+        set(one, "stage", text(cause->stage));
+        set(one, "text", text(cause->text));
+        set(one, "explained", number(cause->explained));
+        set(one, "change", change(cause->change, cause->where));
+        set(one, "evidence", texts(cause->evidence, cause->evidence_count));
+        json_array_append_new(causes, one);
+    }
+    set(object, "causes", causes);
     return object;
 }
 

@@ -6,7 +6,6 @@
 
 #include "tests/unit/sample.h"
 #include "tracer/check.h"
-#include "tracer/verdict.h"
 
 enum { HANDOFF = 3, DECODE = 2, IO = 0 }; /* of sample_before() */
 
@@ -210,52 +209,6 @@ static void nonsense_is_survived(void **state)
     weir_profile_free(profile);
 }
 
-static void the_verdict_is_unclear_with_evidence(void **state)
-{
-    (void)state;
-    struct weir_profile *(*const makers[])(void) = { sample_before, sample_empty, sample_lossy, sample_hostile };
-    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
-        struct weir_profile *profile = makers[i]();
-        struct weir_verdict verdict;
-        assert_int_equal(weir_verdict_of(profile, &profile->arena, &verdict, NULL), 0);
-        assert_string_equal(verdict.kind, "unclear");
-        assert_null(verdict.stage);
-        assert_true(verdict.evidence_count > 0);
-        weir_profile_free(profile);
-    }
-}
-
-static bool says(const struct weir_verdict *verdict, const char *words)
-{
-    for (uint32_t i = 0; i < verdict->evidence_count; i++)
-        if (strstr(verdict->evidence[i], words))
-            return true;
-    return false;
-}
-
-static void the_evidence_leaves_nothing_out(void **state)
-{
-    (void)state;
-    struct weir_profile *profile = sample_empty();
-    struct weir_verdict verdict;
-    assert_int_equal(weir_verdict_of(profile, &profile->arena, &verdict, NULL), 0);
-    assert_false(says(&verdict, "CPU time")); /* nothing took any */
-    weir_profile_free(profile);
-
-    profile = sample_before();
-    for (uint32_t i = 0; i < profile->row_count; i++)
-        profile->rows[i].share = strcmp(profile->rows[i].name, "(outside)") == 0 ? 0.9 : profile->rows[i].share / 20;
-    assert_int_equal(weir_verdict_of(profile, &profile->arena, &verdict, NULL), 0);
-    assert_true(says(&verdict, "90.0 % of CPU time is of threads outside the pools"));
-    assert_false(says(&verdict, "does not read"));
-    for (uint32_t i = 0; i < profile->topology.queue_count; i++)
-        if (profile->topology.queues[i].kind == WEIR_QUEUE_REPLY)
-            profile->queues[i].depth_items_mean = 1020;
-    assert_int_equal(weir_verdict_of(profile, &profile->arena, &verdict, NULL), 0);
-    assert_true(says(&verdict, "riemann.reply held 1020 replies"));
-    weir_profile_free(profile);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,8 +216,7 @@ int main(void)
         cmocka_unit_test(the_same_profile_gives_the_same_answer), cmocka_unit_test(a_far_quantile_needs_enough_values),
         cmocka_unit_test(a_time_below_the_floor_is_not_believed), cmocka_unit_test(and_takes_the_lowest_or_the_highest),
         cmocka_unit_test(lossy_and_empty_profiles_tell_nothing), cmocka_unit_test(a_definite_miss_beats_the_inconclusive),
-        cmocka_unit_test(nonsense_is_survived), cmocka_unit_test(the_verdict_is_unclear_with_evidence),
-        cmocka_unit_test(the_evidence_leaves_nothing_out),
+        cmocka_unit_test(nonsense_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,178 @@
+/*
+ * DESIGN. A pool's thread time is what a cause explains, so each stage is given a share of the time of the pool whose threads run it:
+ * its CPU time, which the rows have, and what its items waited inside it (a pause, a file; a lock is nobody's work). Waits come from the sleeps, which
+ * are exact; a profile that has none of them gets them from the service times, as far as the pool's states leave room.
+ * A handoff's size and push belong to the pool that hands over, its pop to the one that takes; a reply's push to those who finish.
+ */
+#include "tracer/verdict_facts.h"
+
+#include <errno.h>
+#include <math.h>
+
+#define FULL 0.9 /* average fill; a queue that is drained in batches is never at its limit all the time */
+
+uint64_t weir_facts_grown(uint64_t begin, uint64_t end)
+{
+    return end > begin ? end - begin : 0;
+}
+
+const struct weir_profile_row *weir_facts_row(const struct weir_profile *profile, uint32_t stage, enum weir_part part)
+{
+    const struct weir_profile_row *found = NULL;
+    for (uint32_t i = 0; i < profile->row_count; i++) {
+        const struct weir_profile_row *row = &profile->rows[i];
+        if (row->stage == stage && row->part == part && (row->way == WEIR_NONE || !found))
+            found = row;
+    }
+    return found;
+}
+
+static uint32_t pool_of_part(const struct weir_topology *topology, const struct weir_topology_stage *stage, enum weir_part part)
+{
+    if (stage->verb == WEIR_HANDOFF && part == WEIR_PART_POP)
+        return topology->queues[stage->queue].to_pool;
+    if (stage->verb == WEIR_REPLY && part == WEIR_PART_PUSH)
+        return stage->finish_pool;
+    return stage->pool;
+}
+
+static double *work_of(const struct weir_facts *facts, uint32_t pool, uint32_t stage)
+{
+    return pool < facts->topology->pool_count ? &facts->work_ns[pool * facts->topology->stage_count + stage] : NULL;
+}
+
+static void add_work(const struct weir_facts *facts, uint32_t pool, uint32_t stage, double ns)
+{
+    double *work = work_of(facts, pool, stage);
+    if (work && ns > 0)
+        *work += ns;
+}
+
+static void add_cpu(const struct weir_facts *facts)
+{
+    for (uint32_t s = 0; s < facts->topology->stage_count; s++) {
+        const struct weir_topology_stage *stage = &facts->topology->stages[s];
+        const struct weir_profile_row *whole = weir_facts_row(facts->profile, s, WEIR_PART_NONE);
+        double own = whole ? whole->cpu_ns : 0;
+        for (unsigned part = WEIR_PART_SIZE; part <= WEIR_PART_POP; part++) {
+            const struct weir_profile_row *row = weir_facts_row(facts->profile, s, (enum weir_part)part);
+            if (row) {
+                own -= row->cpu_ns;
+                add_work(facts, pool_of_part(facts->topology, stage, (enum weir_part)part), s, row->cpu_ns);
+            }
+        }
+        add_work(facts, stage->pool, s, own);
+    }
+}
+
+static bool own_wait(enum weir_state state)
+{
+    return state == WEIR_STATE_IO || state == WEIR_STATE_OTHER;
+}
+
+static void add_sleeps(const struct weir_facts *facts)
+{
+    for (uint32_t i = 0; i < facts->profile->sleep_count; i++) {
+        const struct weir_profile_sleep *sleep = &facts->profile->sleeps[i];
+        uint32_t stage = sleep->row < facts->profile->row_count ? facts->profile->rows[sleep->row].stage : WEIR_NONE;
+        if (own_wait(sleep->state) && stage != WEIR_NONE)
+            add_work(facts, sleep->pool, stage, sleep->ns);
+    }
+}
+
+/* What the items waited inside the stage, whatever for; 0 where a wait is not the stage's own. */
+static double waited_inside(const struct weir_facts *facts, uint32_t stage)
+{
+    const struct weir_profile_row *row = weir_facts_row(facts->profile, stage, WEIR_PART_NONE);
+    switch (facts->topology->stages[stage].verb) {
+    case WEIR_LISTEN: case WEIR_HANDOFF: case WEIR_REPLY: case WEIR_FORWARD: case WEIR_STORE:
+        return 0;
+    default:
+        return row && row->service && row->service->count ?
+                   fmax(weir_histogram_mean(row->service) * (double)row->items - row->cpu_ns, 0) : 0;
+    }
+}
+
+static void add_service(const struct weir_facts *facts)
+{
+    for (uint32_t p = 0; p < facts->topology->pool_count; p++) {
+        const struct weir_facts_pool *pool = &facts->pools[p];
+        double room = (pool->share[WEIR_STATE_IO] + pool->share[WEIR_STATE_OTHER]) * pool->whole_ns;
+        double sum = 0;
+        for (uint32_t s = 0; s < facts->topology->stage_count; s++)
+            sum += facts->topology->stages[s].pool == p ? waited_inside(facts, s) : 0;
+        for (uint32_t s = 0; s < facts->topology->stage_count && sum > 0; s++)
+            if (facts->topology->stages[s].pool == p)
+                add_work(facts, p, s, waited_inside(facts, s) * fmin(room / sum, 1));
+    }
+}
+
+static void set_pool(const struct weir_facts *facts, uint32_t index)
+{
+    struct weir_facts_pool *pool = &facts->pools[index];
+    const double *states = facts->profile->pools[index].state_ns;
+    for (unsigned k = 0; k < WEIR_STATE_COUNT; k++)
+        pool->whole_ns += states[k];
+    for (unsigned k = 0; k < WEIR_STATE_COUNT && pool->whole_ns > 0; k++)
+        pool->share[k] = states[k] / pool->whole_ns;
+    pool->held = pool->whole_ns > 0 ? 1 - pool->share[WEIR_STATE_IDLE] - pool->share[WEIR_STATE_BACKPRESSURED] : 0;
+}
+
+int weir_facts_of(const struct weir_profile *profile, struct weir_arena *arena, struct weir_facts *facts)
+{
+    const struct weir_topology *topology = &profile->topology;
+    double window_ns = (double)profile->duration_ns;
+    *facts = (struct weir_facts){ .profile = profile, .topology = topology, .cpus = profile->cpus, .busy_cpus = NAN };
+    facts->pools = weir_arena_zalloc(arena, (topology->pool_count + 1) * sizeof *facts->pools);
+    facts->work_ns = weir_arena_zalloc(arena, ((size_t)topology->pool_count * topology->stage_count + 1) * sizeof *facts->work_ns);
+    if (!facts->pools || !facts->work_ns)
+        return -ENOMEM;
+    facts->has_shares = profile->cpu_ns && profile->row_count && (profile->mode == WEIR_MODE_EXACT || profile->samples_kept);
+    facts->server_cpus = window_ns > 0 ? (double)profile->cpu_ns / window_ns : 0;
+    if (profile->machine_busy_ns > 0 && window_ns > 0)
+        facts->busy_cpus = fmin((profile->machine_busy_ns + profile->machine_steal_ns) / window_ns, facts->cpus);
+    for (uint32_t i = 0; i < topology->pool_count; i++)
+        set_pool(facts, i);
+    add_cpu(facts);
+    if (profile->sleep_count)
+        add_sleeps(facts);
+    else
+        add_service(facts);
+    return 0;
+}
+
+double weir_facts_work(const struct weir_facts *facts, uint32_t pool, uint32_t stage)
+{
+    const double *work = work_of(facts, pool, stage);
+    return work && facts->pools[pool].whole_ns > 0 ? fmin(*work / facts->pools[pool].whole_ns, 1) : 0;
+}
+
+uint32_t weir_facts_top_stage(const struct weir_facts *facts, uint32_t pool)
+{
+    uint32_t top = WEIR_NONE;
+    for (uint32_t s = 0; s < facts->topology->stage_count; s++)
+        if (weir_facts_work(facts, pool, s) > (top == WEIR_NONE ? 0 : weir_facts_work(facts, pool, top)))
+            top = s;
+    return top;
+}
+
+double weir_facts_free_cpus(const struct weir_facts *facts)
+{
+    return fmax(facts->cpus - (isnan(facts->busy_cpus) ? facts->server_cpus : facts->busy_cpus), 0);
+}
+
+double weir_facts_fill(const struct weir_facts *facts, uint32_t queue)
+{
+    const struct weir_topology_queue *shape = &facts->topology->queues[queue];
+    const struct weir_profile_queue *measured = &facts->profile->queues[queue];
+    if (!measured->depth_items.count && !measured->depth_bytes.count)
+        return NAN;
+    double items = shape->limit_items ? measured->depth_items_mean / (double)shape->limit_items : 0;
+    double bytes = shape->limit_bytes ? measured->depth_bytes_mean / (double)shape->limit_bytes : 0;
+    return fmax(items, bytes);
+}
+
+bool weir_facts_full(const struct weir_facts *facts, uint32_t queue)
+{
+    return weir_facts_fill(facts, queue) >= FULL;
+}

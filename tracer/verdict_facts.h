@@ -1,0 +1,52 @@
+/*
+ * verdict_facts: what the rules of the verdict ask of a profile, worked out once: what the threads of each pool did with their time,
+ * in which stage, and how much of the machine is used.
+ * It stands between the profile and the rules.
+ *
+ * Units: ns; shares are 0 to 1; CPUs are CPU time / window.
+ * Owns: nothing; arrays lie in the arena given.
+ * Threads: any (read only, once made).
+ * Errors: -ENOMEM.
+ */
+#ifndef WEIR_TRACER_VERDICT_FACTS_H
+#define WEIR_TRACER_VERDICT_FACTS_H
+
+#include <stdbool.h>
+
+#include "base/profile.h"
+
+struct weir_facts_pool {
+    double whole_ns;                /* thread time; 0: nobody looked */
+    double share[WEIR_STATE_COUNT]; /* of it */
+    double held; /* neither idle nor waiting for what comes after it: the time that its own work takes, waits for CPU and slots included */
+};
+
+struct weir_facts {
+    const struct weir_profile *profile;
+    const struct weir_topology *topology;
+    struct weir_facts_pool *pools; /* [pool_count] */
+    double *work_ns;    /* [pool_count x stage_count]: time of the pool's threads in the stage, on CPU, pausing or in IO */
+    double server_cpus; /* used by the server */
+    double busy_cpus;   /* used by everybody, steal included; NAN: unknown */
+    double cpus;
+    bool has_shares;    /* the profile says where CPU time went */
+};
+
+int weir_facts_of(const struct weir_profile *profile, struct weir_arena *arena, struct weir_facts *facts);
+
+/* Share of the pool's thread time that goes to the stage. */
+double weir_facts_work(const struct weir_facts *facts, uint32_t pool, uint32_t stage);
+/* The stage that takes most of the pool's time; WEIR_NONE: none takes any. */
+uint32_t weir_facts_top_stage(const struct weir_facts *facts, uint32_t pool);
+/* The row of a stage, or of a part, over all ways in; null: none. */
+const struct weir_profile_row *weir_facts_row(const struct weir_profile *profile, uint32_t stage, enum weir_part part);
+/* What the counter of a window has grown by. */
+uint64_t weir_facts_grown(uint64_t begin, uint64_t end);
+/* The CPUs that nobody used. */
+double weir_facts_free_cpus(const struct weir_facts *facts);
+/* How full the queue was on average, by items or bytes, whichever is nearer to its limit; NAN: unknown. Of one connection for a ring. */
+double weir_facts_fill(const struct weir_facts *facts, uint32_t queue);
+/* Full most of the time, so that whoever pushes waits or is refused. */
+bool weir_facts_full(const struct weir_facts *facts, uint32_t queue);
+
+#endif
