@@ -161,6 +161,11 @@ static void put_call_of(struct weir_emit *emit, uint32_t stage, const struct wei
         weir_emit_name(emit, stage);
         put(emit, ", \"%s\"", s->full_name);
         break;
+    case WEIR_FILTER:
+        put(emit, "weir_stage_filter(thread, item, filter__");
+        weir_emit_name(emit, stage);
+        put(emit, ", \"%s\"", s->full_name);
+        break;
     case WEIR_BUSY:
         put(emit, "weir_stage_busy(thread, item, ");
         weir_emit_id(emit, stage);
@@ -181,6 +186,11 @@ static void put_item_stage(struct weir_emit *emit, uint32_t stage, const struct 
 {
     if (s->verb == WEIR_INDEX) {
         put(emit, "static struct weir_index index__");
+        weir_emit_name(emit, stage);
+        put(emit, ";\n\n");
+    }
+    if (s->verb == WEIR_FILTER) {
+        put(emit, "static struct weir_query *filter__");
         weir_emit_name(emit, stage);
         put(emit, ";\n\n");
     }
@@ -273,6 +283,7 @@ static bool can_emit(const struct weir_topology_stage *s)
         return s->codec == WEIR_RIEMANN;
     case WEIR_HANDOFF:
     case WEIR_INDEX:
+    case WEIR_FILTER:
     case WEIR_BUSY:
     case WEIR_CALL:
     case WEIR_REPLY:

@@ -133,12 +133,20 @@ void weir_emit_main(struct weir_emit *emit, size_t topology_bytes)
               "        .ways = ways, .way_count = WAYS,\n        .sources = sources, .source_count = SOURCES,\n        .stages = stages, .stage_count = ID_END - WEIR_INSTANCE_FIRST,\n"
               "        .shards = SHARDS,\n        .topology = topology, .topology_bytes = sizeof topology,\n"
               "        .cells = cells, .queue_blocks = queue_blocks, .way_blocks = way_blocks,\n    };\n");
-    for (uint32_t i = 0; i < t->stage_count; i++)
+    for (uint32_t i = 0; i < t->stage_count; i++) {
         if (t->stages[i].verb == WEIR_INDEX) {
             put(emit, "    weir_index_init(&index__");
             weir_emit_name(emit, i);
             put(emit, ", %" PRIu64 "u, %" PRIu64 "u);\n", t->stages[i].ttl_ns, t->stages[i].limit);
         }
+        if (t->stages[i].verb == WEIR_FILTER) {
+            put(emit, "    filter__");
+            weir_emit_name(emit, i);
+            put(emit, " = weir_filter_query(");
+            weir_emit_string(emit, t->stages[i].text);
+            put(emit, ");\n");
+        }
+    }
     put(emit, "    return weir_server_main(&plan, argc, argv);\n}\n\n");
 }
 

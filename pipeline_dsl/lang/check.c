@@ -116,6 +116,8 @@ static void declare_stage(struct weir_checker *checker, const struct weir_tree_s
     checker->branches |= same_verb(node, WEIR_TEE) || same_verb(node, WEIR_THEN);
     if (!node->broken)
         not_built(checker, &node->unbuilt);
+    if (!node->broken && same_verb(node, WEIR_FILTER))
+        weir_check_query(checker, node, stage);
     if (node->as_span.length)
         stage->name = weir_checker_dup(checker, node->as_span);
     else if (node->verb < WEIR_VERB_COUNT && !node->foreign)

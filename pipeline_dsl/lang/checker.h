@@ -55,6 +55,8 @@ void weir_check_flow(struct weir_checker *checker, uint32_t index);
 void weir_check_pools(struct weir_checker *checker);
 /* check_address.c: E018, E034, W107. */
 void weir_check_address(struct weir_checker *checker, const struct weir_tree_stage *node, uint32_t stage);
+/* check_query.c: E070; the stage's text. */
+void weir_check_query(struct weir_checker *checker, const struct weir_tree_stage *node, struct weir_topology_stage *stage);
 /* check_expect.c */
 bool weir_check_terms(const struct weir_scope *scope, struct weir_diag_bag *bag, struct weir_arena *arena,
                       const struct weir_tree_expectation *node, struct weir_topology_expectation *expectation);

@@ -59,8 +59,8 @@ static const struct row rows[WEIR_CODE_COUNT] = {
     [WEIR_E013_NOT_BUILT] = {
         "E013", "this version of weir doesn't build that yet",
         "The language is larger than what this version builds. It builds `listen tcp`, `frame length32`,\n"
-        "`decode riemann`, `encode riemann`, `handoff`, `index`, `busy`, `call`, `reply`, `drop`, and\n"
-        "pools with `threads`. `weir fmt` knows the whole language.\n",
+        "`decode riemann`, `encode riemann`, `handoff`, `index`, `filter`, `busy`, `call`, `reply`, `drop`,\n"
+        "and pools with `threads`. `weir fmt` knows the whole language.\n",
     },
     [WEIR_E014_BAD_NAME] = {
         "E014", "that can't be a name",
@@ -224,6 +224,24 @@ static const struct row rows[WEIR_CODE_COUNT] = {
         "Each pool in the cycle waits for room in the next one's queue when it is full. Once all of them\n"
         "are full none can move: the server stands still, at full load first. One queue of the cycle must\n"
         "be able to say no (`full reject` or `full drop`).\n",
+    },
+    [WEIR_E070_BAD_QUERY] = {
+        "E070", "that is no query",
+        "A filter speaks the language of Riemann's queries:\n"
+        "\n"
+        "    filter 'state = \"critical\" or service =~ \"disk%\" and not tagged \"test\"'\n"
+        "    filter 'metric >= 0.95 and host ~= \"^web\\\\d+$\" and (ttl = nil or ttl > 10)'\n"
+        "\n"
+        "`not` binds closer than `and`, `and` closer than `or`. Fields are host service state description\n"
+        "metric tags time ttl; any other name is an attribute. `=` is strict: the integer 1 is not 1.0, nil\n"
+        "is not \"\". < <= > >= take a number on the right and are false for what is none. =~ takes the whole\n"
+        "text, with % for any run in it; ~= finds a regular expression anywhere.\n"
+        "\n"
+        "Where Riemann ignores what it can't read, weir says so: the query must be read to its end, NOT and\n"
+        "== are errors, and operators need no blanks around them. An escape in a query's string is EDN's, so\n"
+        "that a regular expression has \\\\d for a digit. A query has at most 64 KiB, 1024 comparisons and 200\n"
+        "parentheses in each other; a message on which a regular expression takes too many steps is answered\n"
+        "as an error, since neither a match nor none would be true.\n",
     },
     [WEIR_E080_BAD_REFERENCE] = {
         "E080", "a metric that this thing doesn't have",

@@ -221,7 +221,6 @@ static bool parse_index(struct weir_parser *parser, struct weir_tree_stage *stag
 /* "filter" STR */
 static bool parse_filter(struct weir_parser *parser, struct weir_tree_stage *stage)
 {
-    not_built(stage, stage->verb_span, "`filter`");
     return weir_parser_string(parser, "a query in quotes", &stage->text_span);
 }
 

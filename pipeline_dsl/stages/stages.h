@@ -12,6 +12,7 @@
 #ifndef WEIR_STAGES_STAGES_H
 #define WEIR_STAGES_STAGES_H
 
+#include "pipeline_dsl/query/query.h"
 #include "pipeline_dsl/runtime/call.h"
 #include "pipeline_dsl/runtime/conn.h"
 #include "pipeline_dsl/runtime/inside.h"
@@ -31,6 +32,11 @@ enum weir_outcome weir_stage_handoff(struct weir_thread *thread, struct weir_ite
 
 /* Takes a message's events into the index; answers its query. */
 enum weir_outcome weir_stage_index(struct weir_thread *thread, struct weir_item *item, struct weir_index *index, const char *name);
+
+/* Keeps the events that match, and the message in any case. A message on which a regular expression takes too many steps is
+ * answered with that error, whole. The query is parsed when the server starts: `weir build` has checked the text. */
+struct weir_query *weir_filter_query(const char *text);
+enum weir_outcome weir_stage_filter(struct weir_thread *thread, struct weir_item *item, const struct weir_query *query, const char *name);
 
 /* Burns thread CPU time, then sleeps. What it burned is added to its cell, as the truth that tests measure against. */
 enum weir_outcome weir_stage_busy(struct weir_thread *thread, struct weir_item *item, uint32_t stage, uint64_t cpu_ns,

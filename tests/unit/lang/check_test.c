@@ -152,13 +152,25 @@ static void warnings(void **state)
     expect_findings(SERVER "pipeline t {\nindex\nreply\n}\n", "W105:t");
 }
 
+static void queries(void **state)
+{
+    (void)state;
+    expect_findings(POOLS HEAD HANDOFF "decode riemann\nfilter 'state = \"ok\"'\n" TAIL, "");
+    expect_findings(POOLS HEAD HANDOFF "filter 'state'\ndecode riemann\n" TAIL, "E045:filter");
+    expect_findings(POOLS HEAD HANDOFF "decode riemann\nfilter 'state == 1'\nfilter 'metric > x' as f\n" TAIL, "E070:== E070:x");
+    expect_findings(POOLS HEAD HANDOFF "decode riemann\nfilter \"\\\"\\\\\\\\\\\" == 1\"\n" TAIL, "E070:==");
+    expect_findings(POOLS HEAD HANDOFF "decode riemann\nfilter ''\n" TAIL, "E070:'");
+    expect_findings(POOLS HEAD HANDOFF "decode riemann\nfilter \"(a = \\\"b\"\n" TAIL, "E070:\\\"b");
+    /* In a pipeline that has another mistake, too. */
+    expect_findings(POOLS HEAD HANDOFF "decode riemann\nbusy 1\nfilter 'a b'\n" TAIL, "E016:1 E070:b");
+}
+
 static void not_built(void **state)
 {
     (void)state;
     static const struct {
         const char *lines, *expected;
     } rows[] = {
-        { "filter 'x'\n", "E013:filter" },
         { "batch 10 within 1s\n", "E013:batch" },
         { "forward riemann 127.0.0.1:1 connections 1 in_flight 2\n", "E013:forward" },
         { "store postgres 'db' table t create connections 1 in_flight 2 on_loss retry\n", "E013:store" },
@@ -214,7 +226,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clean),    cmocka_unit_test(names),     cmocka_unit_test(addresses),
         cmocka_unit_test(order),    cmocka_unit_test(handoffs),  cmocka_unit_test(cycles),
-        cmocka_unit_test(warnings), cmocka_unit_test(not_built), cmocka_unit_test(no_cascade),
+        cmocka_unit_test(warnings), cmocka_unit_test(queries),   cmocka_unit_test(not_built),
+        cmocka_unit_test(no_cascade),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
