@@ -35,17 +35,23 @@ static void input_drop(struct weir_conn *conn)
 {
     weir_block_give(&conn->loop->blocks, conn->input);
     conn->input = NULL;
-    conn->input_bytes = 0;
+    conn->input_from = conn->input_bytes = 0;
 }
 
-/* Keeps `size` bytes, which may lie in the block that is kept now. */
+static uint8_t *input_data(const struct weir_conn *conn)
+{
+    return conn->input->data + conn->input_from;
+}
+
+/* Keeps `size` bytes, which may lie in the block that is kept now. Then they stay there until little of it is left: copied each
+ * time, a connection that is let into a full queue frame by frame would copy all that it holds for each of them. */
 static int input_keep(struct weir_conn *conn, const uint8_t *data, size_t size)
 {
     struct weir_block *old = conn->input;
-    if (old && data == old->data) {
+    bool inside = old && (uintptr_t)data - (uintptr_t)old->data <= old->capacity;
+    if (inside && size && (data == input_data(conn) || size >= old->capacity / 4)) {
+        conn->input_from = (size_t)(data - old->data);
         conn->input_bytes = size;
-        if (!size)
-            input_drop(conn);
         return 0;
     }
     struct weir_block *block = NULL;
@@ -57,6 +63,7 @@ static int input_keep(struct weir_conn *conn, const uint8_t *data, size_t size)
     }
     weir_block_give(&conn->loop->blocks, old);
     conn->input = block;
+    conn->input_from = 0;
     conn->input_bytes = size;
     return 0;
 }
@@ -163,10 +170,12 @@ static uint8_t *receive_span(struct weir_conn *conn, size_t *kept, size_t *room)
     *kept = conn->input_bytes;
     if (conn->input_bytes <= WEIR_LOOP_SCRATCH / 2) {
         if (conn->input_bytes)
-            memcpy(loop->scratch, conn->input->data, conn->input_bytes);
+            memcpy(loop->scratch, input_data(conn), conn->input_bytes);
         *room = WEIR_LOOP_SCRATCH - conn->input_bytes;
         return loop->scratch;
     }
+    memmove(conn->input->data, input_data(conn), conn->input_from ? conn->input_bytes : 0);
+    conn->input_from = 0;
     if (conn->input->capacity - conn->input_bytes < WEIR_LOOP_SCRATCH / 4) {
         struct weir_block *larger = weir_block_take(&loop->blocks, conn->input_bytes * 2);
         if (!larger)
@@ -236,9 +245,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 void weir_conn_continue(struct weir_conn *conn)
 {
     if (conn->input_bytes && takes_requests(conn)) {
-        struct weir_block *input = conn->input;
-        size_t size = conn->input_bytes;
-        cut_and_keep(conn, input->data, size);
+        cut_and_keep(conn, input_data(conn), conn->input_bytes);
         weir_thread_at(&conn->loop->thread, WEIR_TAG(WEIR_INSTANCE_RUNTIME, 0));
     }
     weir_conn_update(conn);

@@ -27,7 +27,7 @@ struct weir_conn {
     int events; /* that poll waits for */
 
     struct weir_block *input; /* bytes that came and are not cut yet; null: none */
-    size_t input_bytes;
+    size_t input_from, input_bytes; /* where they lie in it */
 
     uint64_t next_sequence; /* of the next request */
     uint64_t send_sequence; /* of the reply at the head of the ring */

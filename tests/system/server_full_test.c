@@ -97,6 +97,39 @@ static void drop_oldest_drops_the_head(void **state)
     expect_survivors("drop oldest", last_four, "overloaded: dropped at riemann.handoff");
 }
 
+/* --- what was read but not let in ---------------------------------------------------------------------------------------- */
+
+/* One burst of small messages, large ones amid them, into a queue of two: what lies with the connection meanwhile, whole frames and
+ * the part of one, comes through as it was sent. */
+static void a_burst_that_waits_with_its_connection_stays_whole(void **state)
+{
+    (void)state;
+    enum { SMALL = 500, LARGE = 12000, ROUNDS = 3, ROOM = 2 << 20 };
+    struct harness_server server;
+    uint8_t *burst = malloc(ROOM);
+    size_t size = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < SMALL; i++)
+            size += harness_message(burst + size, ROOM - size, 1, "small");
+        size += harness_message(burst + size, ROOM - size, LARGE, "large");
+    }
+    assert_in_range(size, ROUNDS * 150000, ROOM - 1); /* each large one is more than half of what is read at once */
+    harness_run(&server, "pool io threads 1\npool workers threads 1\n"
+                         "pipeline riemann {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 1MiB\n"
+                         "    handoff workers limit 64MiB items 2 full block\n    decode riemann\n    index\n    encode riemann\n"
+                         "    reply\n}\n");
+    int fd = connected(&server);
+    assert_true(harness_send(fd, burst, size));
+    for (int i = 0; i < ROUNDS * (SMALL + 1); i++)
+        assert_int_equal(harness_reply(fd, NULL, 0), 1);
+    close(fd);
+    assert_int_equal(harness_wait(&server, SIGTERM), 0);
+    harness_check_conservation(&server);
+    assert_int_equal(harness_counter(&server, "ways_in", "riemann", "events"), ROUNDS * (SMALL + LARGE));
+    harness_remove(&server);
+    free(burst);
+}
+
 /* --- many messages through a queue of one -------------------------------------------------------------------------------- */
 
 struct client {
@@ -452,6 +485,7 @@ int main(void)
         cmocka_unit_test(drop_newest_drops_the_new_ones),
         cmocka_unit_test(drop_oldest_drops_the_head),
         cmocka_unit_test(all_messages_pass_a_queue_of_one_in_order),
+        cmocka_unit_test(a_burst_that_waits_with_its_connection_stays_whole),
         cmocka_unit_test(connections_that_go_while_parked_hold_nobody_up),
         cmocka_unit_test(workers_wait_for_the_next_pool),
         cmocka_unit_test(a_slow_stage_bounds_the_queue_and_the_memory),
