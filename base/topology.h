@@ -96,6 +96,9 @@ struct weir_topology_queue {
 #define WEIR_REPLY_RING_ITEMS 1024u
 #define WEIR_REPLY_RING_BYTES ((uint64_t)64 << 20)
 
+/* The largest datagram that is taken: Riemann's own limit, from which on its clients turn to TCP. */
+#define WEIR_DATAGRAM_MAX_BYTES 16384u
+
 struct weir_topology_way {
     const char *name;      /* the pipeline's */
     uint32_t pipeline;

@@ -109,7 +109,9 @@ struct weir_contract_way {
     weir_u64 bad_lengths;  /* frame lengths above the limit (connection closed) */
     weir_u64 opened;       /* connections ever */
     weir_u64 events;       /* decoded events in accepted items */
-    weir_u64 padding[5];
+    weir_u64 truncated;    /* datagrams above the limit */
+    weir_u64 kernel_drops; /* datagrams that the kernel dropped at the full socket */
+    weir_u64 padding[3];
 };
 
 /* One item in one segment. */

@@ -221,6 +221,8 @@ static void add_way(struct weir_profile_way_count *sum, const struct weir_contra
     sum->connections += way->connections;
     sum->opened += way->opened;
     sum->events += way->events;
+    sum->truncated += way->truncated;
+    sum->kernel_drops += way->kernel_drops;
 }
 
 /* Walks the [count][shards] blocks at `address` and sums each row's shards into `queues` or `ways`. */

@@ -131,7 +131,8 @@ static void put_connection_stage(struct weir_emit *emit, uint32_t stage, const s
     if (s->verb == WEIR_LISTEN) {
         put(emit, "STAGE ptrdiff_t ");
         weir_emit_name(emit, stage);
-        put(emit, "(struct weir_conn *conn, void *span, size_t room)\n{\n    return weir_conn_receive(conn, span, room);\n}\n\n");
+        put(emit, "(struct weir_conn *conn, void *span, size_t room)\n{\n    return weir_%s_receive(conn, span, room);\n}\n\n",
+            s->transport == WEIR_UDP ? "datagram" : "conn");
     } else {
         put(emit, "STAGE struct weir_item *");
         weir_emit_name(emit, stage);
@@ -175,6 +176,9 @@ static void put_call_of(struct weir_emit *emit, uint32_t stage, const struct wei
         put(emit, "weir_stage_call(thread, item, \"%s\", call__", s->full_name);
         weir_emit_name(emit, stage);
         break;
+    case WEIR_DROP:
+        put(emit, "weir_stage_drop(thread, item");
+        break;
     default:
         put(emit, "weir_stage_reply(thread, item");
         break;
@@ -209,7 +213,7 @@ static void put_item_stage(struct weir_emit *emit, uint32_t stage, const struct 
     put(emit, ");\n    return ");
     put_call_of(emit, stage, s);
     put(emit, ";\n}\n\n");
-    if (s->verb == WEIR_REPLY) {
+    if (s->verb == WEIR_REPLY && s->queue != WEIR_NONE) {
         put(emit, "STAGE void ");
         weir_emit_name(emit, stage);
         put(emit, "__send(struct weir_conn *conn)\n{\n    weir_conn_send(conn);\n}\n\n");
@@ -275,7 +279,7 @@ static bool can_emit(const struct weir_topology_stage *s)
 {
     switch (s->verb) {
     case WEIR_LISTEN:
-        return s->transport == WEIR_TCP;
+        return s->transport != WEIR_UNIX;
     case WEIR_FRAME:
         return s->framing == WEIR_LENGTH32;
     case WEIR_DECODE:
@@ -287,6 +291,7 @@ static bool can_emit(const struct weir_topology_stage *s)
     case WEIR_BUSY:
     case WEIR_CALL:
     case WEIR_REPLY:
+    case WEIR_DROP:
         return true;
     default:
         return false;
@@ -305,6 +310,8 @@ static int check(const struct weir_topology *t, struct weir_error *error)
     for (uint32_t i = 0; i < t->way_count; i++) {
         const struct weir_emit emit = { t, NULL };
         uint32_t pipeline = t->ways[i].pipeline;
+        if (!t->ways[i].replies)
+            continue;
         if (weir_emit_find(&emit, pipeline, WEIR_FRAME) == WEIR_NONE || weir_emit_find(&emit, pipeline, WEIR_REPLY) == WEIR_NONE)
             return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "pipeline %s can't be built: it needs a `frame` and ends in `reply`",
                                   t->ways[i].name);

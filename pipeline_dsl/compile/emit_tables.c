@@ -27,31 +27,43 @@ static void put_queue(struct weir_emit *emit, const struct weir_topology_queue *
 
 static void put_way(struct weir_emit *emit, const struct weir_topology_way *way)
 {
+    static const char *const transports[] = { "TCP", "UDP", "UNIX" };
     uint32_t listen = way->listen_stage, frame = weir_emit_find(emit, way->pipeline, WEIR_FRAME);
-    uint32_t reply = weir_emit_find(emit, way->pipeline, WEIR_REPLY), decode = weir_emit_find(emit, way->pipeline, WEIR_DECODE);
-    put(emit, "    {\n        .name = \"%s\", .address = ", way->name);
+    uint32_t decode = weir_emit_find(emit, way->pipeline, WEIR_DECODE), first = frame == WEIR_NONE ? listen + 1 : frame + 1;
+    uint64_t largest = frame == WEIR_NONE ? WEIR_DATAGRAM_MAX_BYTES : weir_emit_stage(emit, frame)->max_bytes;
+    put(emit, "    {\n        .name = \"%s\", .transport = WEIR_%s, .address = ", way->name,
+        transports[weir_emit_stage(emit, listen)->transport]);
     weir_emit_string(emit, weir_emit_stage(emit, listen)->address);
     put(emit, ", .pool = POOL_%s,\n        .listen_stage = ", emit->topology->pools[weir_emit_stage(emit, listen)->pool].name);
     weir_emit_id(emit, listen);
-    put(emit, ", .frame_stage = ");
-    weir_emit_id(emit, frame);
-    put(emit, ", .reply_stage = ");
-    weir_emit_id(emit, reply);
-    put(emit, ",\n        .reply_queue = QUEUE_");
-    weir_emit_name(emit, reply);
-    put(emit, ", .frame_max_bytes = %" PRIu64 "u, .decode_max_bytes = %" PRIu64 "u,\n        .listen = ", weir_emit_stage(emit, frame)->max_bytes,
-        decode == WEIR_NONE ? weir_emit_stage(emit, frame)->max_bytes : weir_emit_stage(emit, decode)->max_bytes);
+    put(emit, ", .listen = ");
     weir_emit_name(emit, listen);
-    put(emit, ", .frame = ");
-    weir_emit_name(emit, frame);
-    put(emit, ", .send = ");
-    weir_emit_name(emit, reply);
-    put(emit, "__send,\n        .run = ");
-    weir_emit_driver(emit, frame + 1);
+    if (frame != WEIR_NONE) {
+        put(emit, ",\n        .frame_stage = ");
+        weir_emit_id(emit, frame);
+        put(emit, ", .frame = ");
+        weir_emit_name(emit, frame);
+    }
+    put(emit, ",\n        .frame_max_bytes = %" PRIu64 "u, .decode_max_bytes = %" PRIu64 "u,\n", largest,
+        decode == WEIR_NONE ? largest : weir_emit_stage(emit, decode)->max_bytes);
+    if (way->replies) {
+        uint32_t reply = weir_emit_find(emit, way->pipeline, WEIR_REPLY);
+        put(emit, "        .reply_stage = ");
+        weir_emit_id(emit, reply);
+        put(emit, ", .reply_queue = QUEUE_");
+        weir_emit_name(emit, reply);
+        put(emit, ", .send = ");
+        weir_emit_name(emit, reply);
+        put(emit, "__send,\n");
+    } else {
+        put(emit, "        .reply_queue = WEIR_NONE,\n");
+    }
+    put(emit, "        .run = ");
+    weir_emit_driver(emit, first);
     put(emit, ", .handoff_queue = ");
-    if (weir_emit_stage(emit, frame + 1)->verb == WEIR_HANDOFF) {
+    if (weir_emit_stage(emit, first)->verb == WEIR_HANDOFF) {
         put(emit, "QUEUE_");
-        weir_emit_name(emit, frame + 1);
+        weir_emit_name(emit, first);
     } else {
         put(emit, "WEIR_NONE");
     }

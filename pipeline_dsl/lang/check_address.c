@@ -78,7 +78,11 @@ void weir_check_address(struct weir_checker *checker, const struct weir_tree_sta
     }
     checker->topology->stages[stage].address = weir_checker_dup(checker, span);
     bool chosen_by_kernel = span.length > 2 && memcmp(text + span.length - 2, ":0", 2) == 0;
-    uint32_t before = chosen_by_kernel ? WEIR_NAMES_NOT_FOUND : weir_names_add(&checker->names, text, span.length, stage);
+    /* A port of TCP and the same one of UDP are two. */
+    const char *key = weir_arena_printf(&checker->bag->arena, "%s %.*s", node->transport == WEIR_UDP ? "udp" : "tcp", (int)span.length, text);
+    checker->bag->failed |= !key;
+    uint32_t before =
+        chosen_by_kernel || !key ? WEIR_NAMES_NOT_FOUND : weir_names_add(&checker->names, key, strlen(key), stage);
     if (before != WEIR_NAMES_NOT_FOUND) {
         struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E034_ADDRESS_TAKEN, span, "another pipeline listens on %.*s",
                                                (int)span.length, text);

@@ -20,6 +20,8 @@ struct flow {
     uint32_t pool;                               /* whose threads run the stage; WEIR_NONE where unknown */
     uint32_t listen, frame, decode, encode, end; /* stages so far, or WEIR_NONE */
     uint32_t first;                              /* stage */
+    bool datagrams;                              /* each is an item: nothing cuts them */
+    bool replies;                                /* each request is owed one */
     uint64_t frame_max, decode_max;              /* 0: unknown */
 };
 
@@ -140,6 +142,14 @@ static void done_before(struct flow *flow, uint32_t stage, uint32_t before, cons
     weir_diag_hint(flow->checker->bag, diag, "remove one of the two");
 }
 
+static void needs_no_frame(struct flow *flow, uint32_t stage)
+{
+    struct weir_diag *diag = weir_diag_add(flow->checker->bag, WEIR_E046_DONE_BEFORE, node_of(flow, stage)->verb_span,
+                                           "a datagram is a whole message: there is nothing to cut");
+    weir_diag_relate(flow->checker->bag, diag, node_of(flow, flow->listen)->verb_span, "datagrams come in here");
+    weir_diag_hint(flow->checker->bag, diag, "remove the line");
+}
+
 /* --- the verbs --------------------------------------------------------------------------------------------------------------- */
 
 static void flow_listen(struct flow *flow, uint32_t stage)
@@ -163,15 +173,18 @@ static void flow_listen(struct flow *flow, uint32_t stage)
     }
     flow->listen = stage;
     flow->pool = pool;
-    flow->form = STREAM;
+    flow->datagrams = node->transport == WEIR_UDP;
+    flow->replies = !flow->datagrams;
+    flow->form = flow->datagrams ? FRAME : STREAM;
+    flow->frame_max = flow->datagrams ? WEIR_DATAGRAM_MAX_BYTES : 0;
     if (pool != WEIR_NONE && checker->pool_listener[pool] == WEIR_NONE)
         checker->pool_listener[pool] = stage;
     stage_of(flow, stage)->transport = node->transport;
-    if (node->transport == WEIR_TCP)
+    if (node->transport != WEIR_UNIX)
         weir_check_address(checker, node, stage);
     checker->topology->pipelines[flow->pipeline].way = checker->topology->way_count;
     checker->topology->ways[checker->topology->way_count++] =
-        (struct weir_topology_way){ flow->name, flow->pipeline, stage, node->transport == WEIR_TCP };
+        (struct weir_topology_way){ flow->name, flow->pipeline, stage, flow->replies };
 }
 
 static void flow_frame(struct flow *flow, uint32_t stage)
@@ -179,6 +192,8 @@ static void flow_frame(struct flow *flow, uint32_t stage)
     const struct weir_tree_stage *node = node_of(flow, stage);
     if (flow->forms_matter && flow->form > STREAM && flow->frame != WEIR_NONE)
         done_before(flow, stage, flow->frame, "framed");
+    else if (flow->forms_matter && flow->form == FRAME && flow->datagrams)
+        needs_no_frame(flow, stage);
     else if (flow->forms_matter && flow->form > STREAM && flow->decode != WEIR_NONE)
         done_before(flow, stage, flow->decode, "decoded");
     if (node->max.value == 0 || node->max.value > INT32_MAX) {
@@ -233,14 +248,18 @@ static void check_limit(struct flow *flow, const struct weir_tree_stage *node, e
         return;
     struct weir_diag_bag *bag = flow->checker->bag;
     char text[32];
-    const struct weir_tree_stage *source = node_of(flow, by_frame ? flow->frame : flow->decode);
+    uint32_t bound = by_frame ? flow->frame : flow->decode;
+    const struct weir_tree_stage *source = node_of(flow, bound == WEIR_NONE ? flow->listen : bound);
     struct weir_diag *diag = weir_diag_add(bag, WEIR_E062_LIMIT_TOO_SMALL, node->limit.span,
                                            "the largest item, %s, can never be admitted by this limit", size_text(largest, text));
     if (source->max.span.length)
         weir_diag_relate(bag, diag, source->max.span, "items may be as large as this");
     else
-        weir_diag_relate(bag, diag, source->verb_span, "a message may take this much unless `max` says less");
-    if (by_frame)
+        weir_diag_relate(bag, diag, source->verb_span,
+                         by_frame ? "a datagram may be this large" : "a message may take this much unless `max` says less");
+    if (by_frame && flow->datagrams)
+        weir_diag_hint(bag, diag, "raise it to `limit %s`", text);
+    else if (by_frame)
         weir_diag_hint(bag, diag, "raise it to `limit %s`, or lower the `max` of `frame`", text);
     else
         weir_diag_hint(bag, diag, "raise it to `limit %s`, or bound the message: `decode riemann max %.*s`", text,
@@ -316,6 +335,13 @@ static void flow_handoff(struct flow *flow, uint32_t stage)
     check_limit(flow, node, sized);
     uint64_t by_bytes = node->limit.value / WEIR_QUEUE_BYTES_PER_ITEM;
     bool items_given = node->items.span.length != 0;
+    if (flow->datagrams && node->full == WEIR_FULL_BLOCK && node->clause_spans[WEIR_CLAUSE_FULL].length &&
+        flow->pool == stage_of(flow, flow->listen)->pool) {
+        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_W104_BLOCK_BEHIND_UDP, node->clause_spans[WEIR_CLAUSE_FULL],
+                                               "a datagram's sender can't be stopped: when this queue is full, the kernel drops");
+        weir_diag_relate(checker->bag, diag, node_of(flow, flow->listen)->verb_span, "datagrams come in here");
+        weir_diag_hint(checker->bag, diag, "write `full drop newest`, or `full drop oldest`");
+    }
     if (to != WEIR_NONE)
         add_queue(flow, stage,
                   &(struct weir_topology_queue){
@@ -379,12 +405,12 @@ static void flow_reply(struct flow *flow, uint32_t stage)
     struct weir_checker *checker = flow->checker;
     struct weir_topology_stage *made = stage_of(flow, stage);
     need(flow, stage, FRAME);
-    if (flow->forms_matter && (flow->form == FRAME || flow->form == MESSAGE)) {
+    if (flow->forms_matter && flow->replies && (flow->form == FRAME || flow->form == MESSAGE)) {
         struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E047_NEEDS_ENCODE, node_of(flow, stage)->verb_span,
                                                "`reply` has nothing to write: nothing has encoded a reply");
         weir_diag_hint(checker->bag, diag, "add `%sencode riemann` above it", flow->form == FRAME ? "decode riemann` and `" : "");
     }
-    if (flow->listen == WEIR_NONE)
+    if (flow->listen == WEIR_NONE || !flow->replies)
         return;
     made->pool = stage_of(flow, flow->listen)->pool;
     made->finish_pool = flow->pool;
@@ -403,7 +429,7 @@ static void flow_reply(struct flow *flow, uint32_t stage)
 static void flow_drop(struct flow *flow, uint32_t stage)
 {
     need(flow, stage, FRAME);
-    if (!flow->forms_matter || flow->listen == WEIR_NONE)
+    if (!flow->forms_matter || flow->listen == WEIR_NONE || !flow->replies)
         return;
     struct weir_diag_bag *bag = flow->checker->bag;
     struct weir_diag *diag = weir_diag_add(bag, WEIR_E048_REPLY_OWED, node_of(flow, stage)->verb_span,
@@ -447,7 +473,7 @@ static void name_pools(struct flow *flow, uint32_t stage)
     uint32_t pool = find_pool(flow, node->pool_span);
     if (node->verb == WEIR_LISTEN && pool != WEIR_NONE && flow->checker->pool_listener[pool] == WEIR_NONE)
         flow->checker->pool_listener[pool] = stage;
-    if (node->verb == WEIR_LISTEN && node->transport == WEIR_TCP && !node->broken)
+    if (node->verb == WEIR_LISTEN && node->transport != WEIR_UNIX && !node->broken)
         weir_check_address(flow->checker, node, stage);
 }
 

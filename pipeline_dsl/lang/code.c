@@ -304,8 +304,9 @@ static const struct row rows[WEIR_CODE_COUNT] = {
     [WEIR_W104_BLOCK_BEHIND_UDP] = {
         "W104", "`full block` behind a datagram listener",
         "A stream can be stopped; a datagram can't. When the queue is full the listener stops reading,\n"
-        "the socket's buffer fills, and the kernel drops instead, where no counter of the pipeline sees\n"
-        "it. `full drop newest` drops where it is counted.\n",
+        "the socket's buffer fills, and the kernel drops instead: whichever datagrams come just then, in no\n"
+        "stage that the picture shows. The way in counts them as `kernel_drops`. `full drop newest` drops\n"
+        "where it belongs, at the queue.\n",
     },
     [WEIR_W105_UNUSED] = {
         "W105", "a pool that nothing uses, or a tail that nothing enters",

@@ -80,8 +80,6 @@ static bool parse_listen(struct weir_parser *parser, struct weir_tree_stage *sta
         weir_parser_take_then_raw(parser);
         if (!parse_address(parser, stage))
             return false;
-        if (stage->transport == WEIR_UDP)
-            not_built(stage, transport, "`listen udp`");
     }
     return weir_parser_expect(parser, "on") && weir_parser_name(parser, "a pool's name", &stage->pool_span) &&
            parse_tls(parser, stage) && parse_allow(parser, stage);

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "pipeline_dsl/runtime/datagram.h"
 #include "pipeline_dsl/runtime/queue.h"
 #include "pipeline_dsl/runtime/way.h"
 #include "pipeline_dsl/wire/frame.h"
@@ -25,10 +26,11 @@
 #define DISCARD_MOST ((size_t)4 << 20)
 #define COMPLAINT_NS 1000000000u
 
-static bool takes_requests(const struct weir_conn *conn)
+bool weir_conn_takes(const struct weir_conn *conn)
 {
-    return !conn->ended && !conn->leaves && !conn->closing && !conn->parked && weir_conn_outstanding(conn) < WEIR_REPLY_RING_ITEMS &&
-           conn->ring_bytes < WEIR_REPLY_RING_BYTES;
+    bool room = !conn->way->reply_stage ||
+                (weir_conn_outstanding(conn) < WEIR_REPLY_RING_ITEMS && conn->ring_bytes < WEIR_REPLY_RING_BYTES);
+    return room && !conn->ended && !conn->leaves && !conn->closing && !conn->parked;
 }
 
 static void input_drop(struct weir_conn *conn)
@@ -70,15 +72,15 @@ static int input_keep(struct weir_conn *conn, const uint8_t *data, size_t size)
 
 /* --- cutting ------------------------------------------------------------------------------------------------------------- */
 
-/* A payload becomes an item. */
-static struct weir_item *accept_payload(struct weir_conn *conn, const uint8_t *payload, size_t size)
+struct weir_item *weir_conn_accept(struct weir_conn *conn, const uint8_t *payload, size_t size)
 {
+    uint32_t first = conn->way->frame_stage ? conn->way->frame_stage : conn->way->listen_stage;
     struct weir_loop *loop = conn->loop;
     struct weir_thread *thread = &loop->thread;
     uint32_t weight = weir_thread_choose(thread, conn->way_index);
     struct weir_item *item = weir_loop_item_new(loop);
     struct weir_block *block = weir_block_take(&loop->blocks, size);
-    if (!item || !block || weir_conn_ring_reserve(conn) != 0) {
+    if (!item || !block || (conn->way->reply_stage && weir_conn_ring_reserve(conn) != 0)) {
         weir_block_give(&loop->blocks, block);
         if (item)
             weir_loop_item_free(loop, item);
@@ -92,8 +94,9 @@ static struct weir_item *accept_payload(struct weir_conn *conn, const uint8_t *p
     item->payload = block->data;
     item->payload_bytes = size;
     weir_thread_count(thread, conn->way->listen_stage);
-    weir_thread_count(thread, conn->way->frame_stage);
-    weir_item_segment_begin(thread, item, WEIR_NO_QUEUE, conn->way->frame_stage);
+    if (first != conn->way->listen_stage)
+        weir_thread_count(thread, first);
+    weir_item_segment_begin(thread, item, WEIR_NO_QUEUE, first);
     memcpy(block->data, payload, size);
     item->sequence = conn->next_sequence++;
     weir_way_accept(conn->way_block, size);
@@ -121,21 +124,38 @@ struct weir_item *weir_conn_frame(struct weir_conn *conn, const void *data, size
         refuse_length(conn, frame.length);
     if (frame.kind != WEIR_FRAME_WHOLE)
         return NULL;
-    struct weir_item *item = accept_payload(conn, (const uint8_t *)data + frame.offset, frame.length);
+    struct weir_item *item = weir_conn_accept(conn, (const uint8_t *)data + frame.offset, frame.length);
     if (!item)
         weir_conn_close(conn);
     *used = frame.total;
     return item;
 }
 
-/* Cuts as many frames as may be taken now, and sends each on its way; returns the bytes used up. Where nothing is done with a frame
- * but to hand it off, the next one comes within a microsecond, and the workers' wakeups are bundled. */
+/* Where nothing is done with an item but to hand it off, the next one comes within a microsecond, and the workers' wakeups are
+ * bundled. */
+void weir_conn_cut_begin(struct weir_conn *conn)
+{
+    conn->loop->thread.defers = conn->way->handoff_queue != WEIR_NONE;
+}
+
+void weir_conn_cut_end(struct weir_conn *conn)
+{
+    struct weir_thread *thread = &conn->loop->thread;
+    thread->defers = false;
+    if (!thread->owed_wakes)
+        return;
+    const struct weir_queue *queue = &conn->loop->queues[conn->way->handoff_queue];
+    weir_thread_at(thread, WEIR_TAG(queue->plan->stage, WEIR_PART_PUSH)); /* whose cost it is */
+    weir_intake_wake(queue->intake, thread);
+}
+
+/* Cuts as many frames as may be taken now, and sends each on its way; returns the bytes used up. */
 static size_t cut(struct weir_conn *conn, const uint8_t *data, size_t size)
 {
     struct weir_thread *thread = &conn->loop->thread;
     size_t used = 0, taken;
-    thread->defers = conn->way->handoff_queue != WEIR_NONE;
-    while (takes_requests(conn)) {
+    weir_conn_cut_begin(conn);
+    while (weir_conn_takes(conn)) {
         weir_thread_at(thread, WEIR_TAG(conn->way->frame_stage, WEIR_PART_NONE));
         struct weir_item *item = conn->way->frame(conn, data + used, size - used, &taken);
         if (!item)
@@ -143,12 +163,7 @@ static size_t cut(struct weir_conn *conn, const uint8_t *data, size_t size)
         used += taken;
         conn->way->run(thread, item);
     }
-    thread->defers = false;
-    if (thread->owed_wakes) {
-        const struct weir_queue *queue = &conn->loop->queues[conn->way->handoff_queue];
-        weir_thread_at(thread, WEIR_TAG(queue->plan->stage, WEIR_PART_PUSH)); /* whose cost it is */
-        weir_intake_wake(queue->intake, thread);
-    }
+    weir_conn_cut_end(conn);
     return conn->ended ? size : used;
 }
 
@@ -204,6 +219,8 @@ static bool receive(struct weir_conn *conn)
 {
     size_t kept, room;
     weir_thread_at(&conn->loop->thread, WEIR_TAG(conn->way->listen_stage, WEIR_PART_NONE));
+    if (conn->datagrams)
+        return weir_datagram_take(conn);
     uint8_t *span = receive_span(conn, &kept, &room);
     if (!span) {
         weir_conn_close(conn);
@@ -235,7 +252,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         weir_conn_continue(conn);
         return; /* it may be gone; if it is readable, the next turn will say so again */
     }
-    for (int i = 0; i < READS_A_TURN && takes_requests(conn); i++)
+    for (int i = 0; i < READS_A_TURN && weir_conn_takes(conn); i++)
         if (!receive(conn))
             break;
     weir_thread_at(&conn->loop->thread, WEIR_TAG(WEIR_INSTANCE_RUNTIME, 0));
@@ -244,7 +261,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 void weir_conn_continue(struct weir_conn *conn)
 {
-    if (conn->input_bytes && takes_requests(conn)) {
+    if (conn->datagrams) {
+        weir_datagram_continue(conn);
+        weir_thread_at(&conn->loop->thread, WEIR_TAG(WEIR_INSTANCE_RUNTIME, 0));
+    } else if (conn->input_bytes && weir_conn_takes(conn)) {
         cut_and_keep(conn, input_data(conn), conn->input_bytes);
         weir_thread_at(&conn->loop->thread, WEIR_TAG(WEIR_INSTANCE_RUNTIME, 0));
     }
@@ -263,6 +283,7 @@ static void conn_free(struct weir_conn *conn)
     if (conn->next)
         conn->next->previous = conn->previous;
     free(conn->ring);
+    free(conn->datagrams);
     free(conn);
     __atomic_fetch_sub(&loop->load, 1, __ATOMIC_RELAXED);
 }
@@ -310,7 +331,7 @@ void weir_conn_update(struct weir_conn *conn)
         depart(conn);
         return;
     }
-    int events = (takes_requests(conn) ? UV_READABLE : 0) | (conn->blocked ? UV_WRITABLE : 0);
+    int events = (weir_conn_takes(conn) ? UV_READABLE : 0) | (conn->blocked ? UV_WRITABLE : 0);
     if (events == conn->events)
         return;
     conn->events = events;
@@ -334,7 +355,7 @@ static void parked_forget(struct weir_conn *conn)
         list->last = previous;
     weir_queue_unpark(conn->parked_at);
     weir_loop_item_free(conn->loop, conn->parked);
-    weir_way_end(conn->way_block, &conn->way_block->abandoned, 1);
+    weir_way_end(conn->way_block, conn->way->reply_stage ? &conn->way_block->abandoned : &conn->way_block->discarded, 1);
     conn->parked = NULL;
     conn->send_sequence++;
 }
@@ -349,6 +370,10 @@ void weir_conn_close(struct weir_conn *conn)
         parked_forget(conn);
     input_drop(conn);
     uv_close((uv_handle_t *)&conn->poll, on_poll_closed);
+    if (conn->datagrams) {
+        close(conn->fd);
+        return;
+    }
     /* Unread bytes would turn the close into a reset, which may overtake the replies that were just written. */
     shutdown(conn->fd, SHUT_WR);
     for (size_t discarded = 0; discarded < DISCARD_MOST;) {
@@ -363,6 +388,8 @@ void weir_conn_close(struct weir_conn *conn)
 
 void weir_conn_end(struct weir_conn *conn)
 {
+    if (conn->datagrams)
+        weir_datagram_finish(conn);
     conn->ended = true;
     input_drop(conn);
     weir_conn_update(conn);
@@ -370,7 +397,11 @@ void weir_conn_end(struct weir_conn *conn)
 
 void weir_conn_leave(struct weir_conn *conn)
 {
-    conn->leaves = true;
+    /* The socket of datagrams stays with its listener. */
+    if (conn->datagrams)
+        conn->ended = true;
+    else
+        conn->leaves = true;
     weir_conn_update(conn);
 }
 
@@ -397,32 +428,44 @@ static void inherit(struct weir_conn *conn, struct weir_arrival *arrival)
         weir_conn_close(conn);
 }
 
+static int set_up(struct weir_conn *conn, struct weir_loop *loop, const struct weir_arrival *arrival)
+{
+    int yes = 1;
+    conn->loop = loop;
+    conn->fd = arrival->fd;
+    conn->way_index = arrival->way;
+    conn->way = &loop->plan->ways[arrival->way];
+    conn->way_block = &loop->plan->way_blocks[(size_t)arrival->way * loop->plan->shards + loop->shard];
+    conn->poll.data = conn;
+    if (conn->way->transport == WEIR_UDP && weir_datagram_open(conn, arrival->inherited) != 0)
+        return -ENOMEM;
+    if (conn->way->transport == WEIR_TCP) {
+        setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+        setsockopt(conn->fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+    }
+    if (uv_poll_init(&loop->uv, &conn->poll, conn->fd) == 0)
+        return 0;
+    free(conn->datagrams);
+    return -ENOMEM;
+}
+
 void weir_conn_open(struct weir_loop *loop, struct weir_arrival *arrival)
 {
-    int yes = 1, fd = arrival->fd;
-    uint32_t way = arrival->way;
     struct weir_conn *conn = calloc(1, sizeof *conn);
-    if (!conn || uv_poll_init(&loop->uv, &conn->poll, fd) != 0) {
+    if (!conn || set_up(conn, loop, arrival) != 0) {
         free(conn);
-        close(fd);
+        close(arrival->fd);
         __atomic_fetch_sub(&loop->load, 1, __ATOMIC_RELAXED);
         return;
     }
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
-    conn->loop = loop;
-    conn->fd = fd;
-    conn->way_index = way;
-    conn->way = &loop->plan->ways[way];
-    conn->way_block = &loop->plan->way_blocks[(size_t)way * loop->plan->shards + loop->shard];
-    conn->poll.data = conn;
     conn->next = loop->connections;
     if (conn->next)
         conn->next->previous = conn;
     loop->connections = conn;
     conn->ended = loop->draining || loop->stopping;
     conn->leaves = loop->leaving;
-    weir_way_connections(conn->way_block, 1);
+    if (!conn->datagrams)
+        weir_way_connections(conn->way_block, 1);
     inherit(conn, arrival);
     weir_conn_continue(conn);
 }

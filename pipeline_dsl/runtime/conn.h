@@ -2,6 +2,8 @@
  * conn: one connection: bytes come in, frames are cut, items leave for their segment; replies come back and are written in the
  * order of their requests.
  *
+ * A way in by UDP has one for its socket, which the replies' half of this does not concern (datagram.h).
+ *
  * It stops reading while its one item is parked in front of a full queue, while WEIR_REPLY_RING_ITEMS of its requests are
  * outstanding or WEIR_REPLY_RING_BYTES of replies wait (a slow reader is stopped, not buffered), and when the loop drains. An idle connection holds no buffer.
  *
@@ -25,6 +27,8 @@ struct weir_conn {
     uv_poll_t poll;
     int fd;
     int events; /* that poll waits for */
+
+    struct weir_datagrams *datagrams; /* of a socket that takes datagrams; null: a stream */
 
     struct weir_block *input; /* bytes that came and are not cut yet; null: none */
     size_t input_from, input_bytes; /* where they lie in it */
@@ -65,6 +69,13 @@ ptrdiff_t weir_conn_receive(struct weir_conn *conn, void *span, size_t room);
 /* Cuts the first frame off the span and makes it an item. Null: no whole frame is there, or the connection has ended (a bad
  * length), or it was closed (no memory). */
 struct weir_item *weir_conn_frame(struct weir_conn *conn, const void *data, size_t size, size_t *used);
+/* A payload becomes an item. Null: no memory. */
+struct weir_item *weir_conn_accept(struct weir_conn *conn, const uint8_t *payload, size_t size);
+/* Around a run of items that are sent on their way. */
+void weir_conn_cut_begin(struct weir_conn *conn);
+void weir_conn_cut_end(struct weir_conn *conn);
+/* Whether the next request may be taken now. */
+bool weir_conn_takes(const struct weir_conn *conn);
 /* Writes what is complete at the head of the ring. */
 void weir_conn_send(struct weir_conn *conn);
 

@@ -37,14 +37,22 @@ static int split(const char *address, char *host, size_t host_size, const char *
     return 0;
 }
 
+/* What a burst may fill before the kernel drops; it allows at most net.core.rmem_max. */
+static const int receive_bytes = 4 << 20;
+
 static int bind_one(const struct addrinfo *info)
 {
     int yes = 1;
     int fd = socket(info->ai_family, info->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, info->ai_protocol);
     if (fd < 0)
         return -errno;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0)
+    bool stream = info->ai_socktype == SOCK_STREAM;
+    /* Between datagram sockets this would share the port, and both would lose what the other gets. */
+    if (stream)
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    else
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
+    if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && (!stream || listen(fd, SOMAXCONN) == 0))
         return fd;
     int code = -errno;
     close(fd);
@@ -61,12 +69,14 @@ static void name_address(struct weir_listener *listener)
     snprintf(listener->address, sizeof listener->address, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
 }
 
-int weir_listener_open(struct weir_listener *listener, const char *pipeline, const char *address, struct weir_error *error)
+int weir_listener_open(struct weir_listener *listener, const struct weir_plan_way *way, const char *address, struct weir_error *error)
 {
+    const char *pipeline = way->name;
     char host[256];
     const char *port;
-    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *infos;
+    struct addrinfo hints = { .ai_socktype = way->transport == WEIR_UDP ? SOCK_DGRAM : SOCK_STREAM, .ai_flags = AI_PASSIVE }, *infos;
     listener->fd = -1;
+    listener->transport = way->transport;
     if (split(address, host, sizeof host, &port) != 0)
         return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "'%s' is no address for pipeline %s: write HOST:PORT, or [HOST]:PORT",
                               address, pipeline);
@@ -88,10 +98,17 @@ int weir_listener_open(struct weir_listener *listener, const char *pipeline, con
     return 0;
 }
 
-void weir_listener_inherit(struct weir_listener *listener, const char *asked, int fd)
+bool weir_listener_fits(int fd, enum weir_transport transport)
+{
+    int type;
+    socklen_t size = sizeof type;
+    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == (transport == WEIR_UDP ? SOCK_DGRAM : SOCK_STREAM);
+}
+
+void weir_listener_inherit(struct weir_listener *listener, const struct weir_plan_way *way, const char *asked, int fd)
 {
     fcntl(fd, F_SETFD, FD_CLOEXEC);
-    *listener = (struct weir_listener){ .fd = fd, .asked = asked, .inherited = true };
+    *listener = (struct weir_listener){ .fd = fd, .transport = way->transport, .asked = asked, .inherited = true };
     name_address(listener);
 }
 

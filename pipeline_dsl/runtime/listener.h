@@ -15,15 +15,19 @@
 
 struct weir_listener {
     int fd;
+    enum weir_transport transport;
     char address[64]; /* the real one: "127.0.0.1:5555", "[::1]:5555" */
     const char *asked; /* what was asked for */
     bool inherited;    /* it was bound by the server before this one */
 };
 
-/* Binds `address` ("host:port", port 0: the kernel chooses), so that connections queue up, and nobody accepts them yet. */
-int weir_listener_open(struct weir_listener *listener, const char *pipeline, const char *address, struct weir_error *error);
+/* Binds `address` ("host:port", port 0: the kernel chooses) for a way in, so that connections or datagrams queue up, and nobody
+ * takes them yet. */
+int weir_listener_open(struct weir_listener *listener, const struct weir_plan_way *way, const char *address, struct weir_error *error);
 /* The socket that the server before this one bound for the same address. */
-void weir_listener_inherit(struct weir_listener *listener, const char *asked, int fd);
+void weir_listener_inherit(struct weir_listener *listener, const struct weir_plan_way *way, const char *asked, int fd);
+/* Whether a socket is of the kind that the transport wants. */
+bool weir_listener_fits(int fd, enum weir_transport transport);
 void weir_listener_close(struct weir_listener *listener);
 
 #endif

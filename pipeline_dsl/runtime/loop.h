@@ -26,6 +26,7 @@ struct weir_arrival {
     struct weir_arrival *next;
     int fd;
     uint32_t way;
+    bool inherited; /* a socket of datagrams that an earlier server read */
     struct weir_block *input; /* bytes that were received and not cut yet; null: none */
     size_t input_bytes;
     struct weir_buffer output; /* replies that the client has not read yet */

@@ -90,6 +90,7 @@ static int parse(const struct weir_plan *plan, int argc, char **argv, struct opt
 
 static int serve(const struct weir_plan *plan, const struct options *options, char **argv, struct weir_error *error)
 {
+    static const char *const transports[] = { "tcp", "udp", "unix" };
     static struct weir_server server;
     int rc = weir_server_bind(&server, plan, options->addresses, error);
     if (rc == 0 && weir_reload_is_trial()) {
@@ -103,7 +104,7 @@ static int serve(const struct weir_plan *plan, const struct options *options, ch
     server.drain_ns = options->drain_ns;
     server.counters_path = options->counters;
     for (uint32_t i = 0; i < plan->way_count; i++)
-        printf("%s: listening on tcp %s\n", plan->ways[i].name, server.listeners[i].address);
+        printf("%s: listening on %s %s\n", plan->ways[i].name, transports[plan->ways[i].transport], server.listeners[i].address);
     fflush(stdout);
     weir_reload_open(&server.reload, &server, argv);
     weir_server_run(&server);

@@ -249,6 +249,8 @@ int weir_conn_give_replies(struct weir_conn *conn, struct weir_buffer *replies)
 void weir_conn_abandon(struct weir_conn *conn)
 {
     struct ring_change change = { 0, 0 };
+    if (!conn->ring)
+        return;
     for (uint64_t s = conn->send_sequence, end = conn->next_sequence; s != end; s++) {
         struct weir_item *item = *place(conn, s);
         if (!item)

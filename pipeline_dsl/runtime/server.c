@@ -57,6 +57,12 @@ static void adopt(struct weir_server *server, int fd, uint32_t way, struct weir_
         close(fd);
 }
 
+/* A way in by datagrams has one socket, which a loop reads by itself. */
+static bool accepts(const struct weir_server *server, uint32_t way)
+{
+    return server->plan->ways[way].transport != WEIR_UDP;
+}
+
 static void on_acceptable(uv_poll_t *poll, int status, int events);
 
 static void on_retry(uv_timer_t *timer)
@@ -125,12 +131,13 @@ static bool inherit_listener(struct weir_server *server, uint32_t way, const cha
     struct weir_takeover_record record;
     weir_takeover_rewind(&server->takeover);
     while (weir_takeover_next(&server->takeover, &record)) {
-        bool taken = record.kind != WEIR_TAKEOVER_LISTENER || !record.name || strcmp(record.name, address) != 0;
+        bool taken = record.kind != WEIR_TAKEOVER_LISTENER || !record.name || strcmp(record.name, address) != 0 ||
+                     !weir_listener_fits(record.fd, server->plan->ways[way].transport);
         for (uint32_t i = 0; i < way && !taken; i++)
             taken = server->listeners[i].fd == record.fd;
         if (taken)
             continue;
-        weir_listener_inherit(&server->listeners[way], address, record.fd);
+        weir_listener_inherit(&server->listeners[way], &server->plan->ways[way], address, record.fd);
         return true;
     }
     return false;
@@ -207,7 +214,7 @@ int weir_server_bind(struct weir_server *server, const struct weir_plan *plan, c
         const struct weir_plan_way *way = &plan->ways[i];
         const char *address = addresses[i] ? addresses[i] : way->address;
         if (!inherit_listener(server, i, address))
-            rc = weir_listener_open(&server->listeners[i], way->name, address, error);
+            rc = weir_listener_open(&server->listeners[i], way, address, error);
     }
     return rc;
 }
@@ -292,8 +299,10 @@ static bool workers_ended(const struct weir_server *server)
 static void stop_accepting(struct weir_server *server)
 {
     for (uint32_t i = 0; i < server->plan->way_count; i++) {
-        uv_poll_stop(&server->acceptors[i].poll);
-        uv_timer_stop(&server->acceptors[i].retry);
+        if (accepts(server, i)) {
+            uv_poll_stop(&server->acceptors[i].poll);
+            uv_timer_stop(&server->acceptors[i].retry);
+        }
         if (!server->leaves)
             weir_listener_close(&server->listeners[i]);
     }
@@ -392,6 +401,8 @@ static void init_main_loop(struct weir_server *server)
         uv_signal_start(&server->signals[i], on_signal, numbers[i]);
     }
     for (uint32_t i = 0; i < server->plan->way_count; i++) {
+        if (!accepts(server, i))
+            continue;
         struct weir_acceptor *acceptor = &server->acceptors[i];
         *acceptor = (struct weir_acceptor){ .server = server, .way = i };
         uv_poll_init(&server->uv, &acceptor->poll, server->listeners[i].fd);
@@ -410,6 +421,23 @@ static void wait_for_threads(const struct weir_server *server)
     for (uint32_t i = 0; i < server->worker_count; i++)
         while (!__atomic_load_n(&server->workers[i].started, __ATOMIC_ACQUIRE))
             usleep(50);
+}
+
+/* The listener keeps its own descriptor, as it does where connections are accepted. */
+static int adopt_datagrams(struct weir_server *server, struct weir_error *error)
+{
+    for (uint32_t i = 0; i < server->plan->way_count; i++) {
+        if (accepts(server, i))
+            continue;
+        int fd = fcntl(server->listeners[i].fd, F_DUPFD_CLOEXEC, 0);
+        struct weir_arrival *arrival = fd < 0 ? NULL : weir_arrival_new(fd, i);
+        if (!arrival)
+            return weir_error_set(error, WEIR_EXIT_USAGE, errno, "can't read the socket of pipeline %s: %s", server->plan->ways[i].name,
+                                  strerror(errno));
+        arrival->inherited = server->listeners[i].inherited;
+        adopt(server, fd, i, arrival);
+    }
+    return 0;
 }
 
 int weir_server_start(struct weir_server *server, struct weir_error *error)
@@ -432,6 +460,7 @@ int weir_server_start(struct weir_server *server, struct weir_error *error)
         wait_for_threads(server);
         init_main_loop(server);
         take_over(server);
+        rc = adopt_datagrams(server, error);
     }
     return rc;
 }

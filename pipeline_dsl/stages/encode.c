@@ -3,6 +3,7 @@
 enum weir_outcome weir_stage_encode(struct weir_thread *thread, struct weir_item *item)
 {
     (void)thread;
-    weir_item_encode_reply(item);
+    if (weir_item_owes_reply(item))
+        weir_item_encode_reply(item);
     return WEIR_NEXT;
 }

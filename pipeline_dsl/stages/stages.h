@@ -14,7 +14,7 @@
 
 #include "pipeline_dsl/query/query.h"
 #include "pipeline_dsl/runtime/call.h"
-#include "pipeline_dsl/runtime/conn.h"
+#include "pipeline_dsl/runtime/datagram.h"
 #include "pipeline_dsl/runtime/inside.h"
 #include "pipeline_dsl/runtime/item.h"
 #include "pipeline_dsl/runtime/queue.h"
@@ -24,7 +24,7 @@
 /* A payload becomes a message. */
 enum weir_outcome weir_stage_decode(struct weir_thread *thread, struct weir_item *item, uint32_t stage);
 
-/* The answer becomes the bytes of a reply. */
+/* The answer becomes the bytes of a reply, where one is owed. */
 enum weir_outcome weir_stage_encode(struct weir_thread *thread, struct weir_item *item);
 
 /* Sizes the item and hands it to the pool behind a queue. */
@@ -46,7 +46,10 @@ enum weir_outcome weir_stage_busy(struct weir_thread *thread, struct weir_item *
 enum weir_outcome weir_stage_call(struct weir_thread *thread, struct weir_item *item, const char *name,
                                   int (*function)(struct weir_item *, struct weir_call *));
 
-/* Finishes the item: it goes back to its connection. */
+/* Finishes the item: it goes back to its connection, and where a reply is owed it is sent there. */
 enum weir_outcome weir_stage_reply(struct weir_thread *thread, struct weir_item *item);
+
+/* Finishes an item that is owed no reply. */
+enum weir_outcome weir_stage_drop(struct weir_thread *thread, struct weir_item *item);
 
 #endif

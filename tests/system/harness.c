@@ -141,7 +141,7 @@ void harness_build(struct harness_server *server, const char *text, const char *
     assert_int_equal(rc, 0);
 }
 
-/* The port in "NAME: listening on tcp HOST:PORT". */
+/* The port in "NAME: listening on tcp HOST:PORT", or on udp. */
 static int read_port(int fd)
 {
     char line[256];
@@ -154,7 +154,7 @@ static int read_port(int fd)
             break;
     }
     line[length] = '\0';
-    const char *colon = strstr(line, "listening on tcp ") ? strrchr(line, ':') : NULL;
+    const char *colon = strstr(line, ": listening on ") ? strrchr(line, ':') : NULL;
     return colon ? atoi(colon + 1) : -1;
 }
 

@@ -183,8 +183,6 @@ static void not_built(void **state)
         snprintf(text, sizeof text, POOLS HEAD HANDOFF "decode riemann\n%s" TAIL, rows[i].lines);
         expect_findings(text, rows[i].expected);
     }
-    expect_findings(POOLS "pipeline p {\nlisten udp 0.0.0.0:1 on io\n" HANDOFF "decode graphite\nindex\ndrop\n}\n",
-                    "E013:udp E013:graphite");
     expect_findings(POOLS "pipeline p {\nlisten unix '/s' on io\nframe lines max 1KiB\n" HANDOFF "then q\n}\n",
                     "E013:unix E013:lines E013:then");
     expect_findings(
@@ -221,6 +219,27 @@ static void no_cascade(void **state)
                     "E032:worker");
 }
 
+/* Each is an item, and no reply is owed. */
+static void datagrams(void **state)
+{
+    (void)state;
+#define UDP "pipeline p {\nlisten udp 127.0.0.1:5555 on io\n"
+#define DROPS "handoff workers limit 64MiB full drop newest\n"
+    expect_findings(POOLS UDP DROPS "decode riemann\nindex\ndrop\n}\n", "");
+    expect_findings(POOLS UDP DROPS "decode riemann\nindex\nreply\n}\n", "");
+    expect_findings(POOLS UDP DROPS "decode riemann\nindex\nencode riemann\nreply\n}\n", "");
+    expect_findings(POOLS UDP HANDOFF "decode riemann\nindex\ndrop\n}\n", "W104:full block");
+    expect_findings(POOLS UDP "frame length32 max 1KiB\n" DROPS "decode riemann\nindex\ndrop\n}\n", "E046:frame");
+    expect_findings(POOLS UDP "handoff workers limit 16KiB full reject\ndecode riemann\nindex\ndrop\n}\n", "");
+    expect_findings(POOLS UDP "handoff workers limit 16383B full reject\ndecode riemann\nindex\ndrop\n}\n", "E062:16383B");
+    expect_findings(POOLS UDP DROPS "index\ndrop\n}\n", "E045:index");
+    expect_findings(POOLS "pipeline p {\nlisten udp 0.0.0.0:5555 on io\n" DROPS "decode riemann\nindex\ndrop\n}\n",
+                    "W107:0.0.0.0:5555");
+    expect_findings(POOLS "pipeline p {\nlisten udp 127.0.0.1 on io\n" DROPS "decode riemann\nindex\ndrop\n}\n", "E018:127.0.0.1");
+    /* The same port of TCP is another one. */
+    expect_findings(SERVER "pipeline q {\nlisten udp 127.0.0.1:5555 on io\n" DROPS "decode riemann\ndrop\n}\n", "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +247,7 @@ int main(void)
         cmocka_unit_test(order),    cmocka_unit_test(handoffs),  cmocka_unit_test(cycles),
         cmocka_unit_test(warnings), cmocka_unit_test(queries),   cmocka_unit_test(not_built),
         cmocka_unit_test(no_cascade),
+        cmocka_unit_test(datagrams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
