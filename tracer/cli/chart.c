@@ -8,6 +8,7 @@
 #define MARGIN_RIGHT 16
 #define MARGIN_TOP 50
 #define MARGIN_BOTTOM 46
+#define LETTER 6.6 /* about the width of one in a tick's text */
 #define POINTS_SHOWN 24u /* more are a line alone */
 
 /* Okabe and Ito's colours, which differ for every kind of colour vision; in a dark enough order for print. */
@@ -191,6 +192,21 @@ static void draw_series(struct weir_buffer *out, const struct chart *chart, size
     }
 }
 
+static void draw_notes(struct weir_buffer *out, const struct chart *chart, const struct range *rx)
+{
+    double w = chart->width - MARGIN_LEFT - MARGIN_RIGHT, free_from = MARGIN_LEFT;
+    for (size_t i = 0; i < chart->note_count; i++) {
+        const struct chart_note *note = &chart->notes[i];
+        double at = shown(rx, note->x) ? MARGIN_LEFT + place(rx, note->x) * w : -1;
+        if (at < free_from)
+            continue;
+        weir_buffer_printf(out, "<text x='%.1f' y='%d' class='note'>", at, MARGIN_TOP + 12);
+        chart_text(out, note->text);
+        weir_buffer_puts(out, "</text>\n");
+        free_from = at + LETTER * (double)strlen(note->text) + 6;
+    }
+}
+
 static void legend(struct weir_buffer *out, const struct chart *chart)
 {
     double x = MARGIN_LEFT;
@@ -204,7 +220,7 @@ static void legend(struct weir_buffer *out, const struct chart *chart)
         weir_buffer_printf(out, "<text x='%.1f' y='40' class='tick'>", x + 29);
         chart_text(out, series->name);
         weir_buffer_puts(out, "</text>\n");
-        x += 29 + 6.6 * (double)strlen(series->name) + 18;
+        x += 29 + LETTER * (double)strlen(series->name) + 18;
     }
 }
 
@@ -232,6 +248,7 @@ void chart_draw(struct weir_buffer *out, const struct chart *chart)
                            MARGIN_LEFT + w / 2, MARGIN_TOP + h / 2);
     for (size_t i = chart->count < CHART_SERIES_MOST ? chart->count : CHART_SERIES_MOST; i-- > 0;)
         draw_series(out, chart, i, &rx, &ry);
+    draw_notes(out, chart, &rx);
     legend(out, chart);
     weir_buffer_puts(out, "</g>\n");
 }

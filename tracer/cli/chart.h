@@ -27,6 +27,12 @@ struct chart_series {
     bool thin; /* a guide, drawn fainter and without points */
 };
 
+/* Words at the upper edge, from x on; left out where they would run into those before them. */
+struct chart_note {
+    double x;
+    char text[32];
+};
+
 struct chart_axis {
     const char *label;
     bool logarithmic;
@@ -39,6 +45,8 @@ struct chart {
     const struct chart_series *series;
     size_t count; /* at most CHART_SERIES_MOST are drawn */
     double left, top, width, height;
+    const struct chart_note *notes; /* [note_count], in the order of x */
+    size_t note_count;
 };
 #define CHART_SERIES_MOST 6u
 

@@ -126,8 +126,11 @@ static void say_knee(struct load_sweep *sweep)
                  load_grouped(rounded(scaling->most), b), level_at(sweep, scaling->knee)->options.clients, why);
         break;
     case WEIR_SCALING_FLAT:
-        snprintf(sweep->knee, sizeof sweep->knee, "flat from the first level on, so the knee lies below %zu clients; there %s",
-                 first->options.clients, why);
+        if (first->options.clients == 1)
+            snprintf(sweep->knee, sizeof sweep->knee, "flat from the first level on: 1 client brings the most there is; with it %s", why);
+        else
+            snprintf(sweep->knee, sizeof sweep->knee, "flat from the first level on, so the knee lies below %zu clients; there %s",
+                     first->options.clients, why);
         break;
     case WEIR_SCALING_NO_KNEE:
         snprintf(sweep->knee, sizeof sweep->knee, "no knee seen: throughput still grows with the clients at %zu",
