@@ -15,6 +15,12 @@
 #define VIOLATIONS_MOST 100u
 #define TOLERANCE 0.01
 
+const char *weir_mode_name(enum weir_mode mode)
+{
+    static const char *const names[] = { "light", "exact", "counters" };
+    return names[mode];
+}
+
 const char *weir_state_name(enum weir_state state)
 {
     static const char *const names[WEIR_STATE_COUNT] = {

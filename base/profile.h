@@ -19,7 +19,9 @@
 #define WEIR_PROFILE_VERSION 1u
 #define WEIR_PROFILE_SLICE_NS 100000000ull
 
-enum weir_mode { WEIR_MODE_LIGHT, WEIR_MODE_EXACT };
+/* COUNTERS: nothing was measured; it holds what the server counted since it started. */
+enum weir_mode { WEIR_MODE_LIGHT, WEIR_MODE_EXACT, WEIR_MODE_COUNTERS };
+const char *weir_mode_name(enum weir_mode mode); /* "light", … */
 enum weir_target_kind { WEIR_TARGET_BUILT, WEIR_TARGET_BOUND, WEIR_TARGET_MARKED };
 
 /* What a thread did; the order of the columns in reports. */

@@ -256,7 +256,7 @@ static const char *texts_in(struct weir_arena *arena, const ProtobufCBinaryData 
 
 static const char *head_in(struct weir_profile *profile, const Weir__Profile *from)
 {
-    if (from->kind > WEIR_TARGET_MARKED || from->mode > WEIR_MODE_EXACT)
+    if (from->kind > WEIR_TARGET_MARKED || from->mode > WEIR_MODE_COUNTERS)
         return "its kind or mode is unknown";
     if (from->duration_ns > SANE_NS || !is_positive(from->tracer_cpu_share) || !is_share(from->target_probe_cpu_share) ||
         !is_positive(from->probe_hits_per_s) || !is_positive(from->machine_busy_ns) || !is_positive(from->machine_steal_ns) || !is_positive(from->probe_floor_ns))

@@ -486,7 +486,7 @@ static void measured_lines(const struct weir_card *card, double title_width)
     const char *exe = profile->exe ? strrchr(profile->exe, '/') : NULL;
     exe = exe ? exe + 1 : profile->exe ? profile->exe : "";
     weir_buffer_printf(&text, "%s · %s, pid %u · %s %s · ", card->topology->name, exe, profile->pid,
-                       weir_figure_ns((double)profile->duration_ns).text, profile->mode == WEIR_MODE_EXACT ? "exact" : "light");
+                       weir_figure_ns((double)profile->duration_ns).text, weir_mode_name(profile->mode));
     weir_buffer_printf(&text, "%s samples, %s lost", weir_figure_count(profile->samples_kept).text,
                        weir_figure_count(profile->samples_lost).text);
     title_width = fmax(title_width, faint_line(card, &text));

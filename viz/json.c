@@ -81,7 +81,7 @@ static json_t *window(const struct weir_profile *profile)
 {
     json_t *object = json_object();
     set(object, "duration_ns", count(profile->duration_ns));
-    set(object, "mode", json_string(profile->mode == WEIR_MODE_EXACT ? "exact" : "light"));
+    set(object, "mode", json_string(weir_mode_name(profile->mode)));
     set(object, "cpu_ns", count(profile->cpu_ns));
     set(object, "start_unix_ns", count(profile->start_unix_ns));
     set(object, "ended_by", text(profile->ended_by));

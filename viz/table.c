@@ -45,7 +45,7 @@ static void head(const struct weir_profile *profile, const struct weir_verdict *
     weir_buffer_printf(out, " (%s), pid %u, ", kinds[profile->kind], profile->pid);
     weir_escape_plain(out, profile->exe ? profile->exe : "", 60);
     weir_buffer_printf(out, "\n%s %s, ended by %s; ", weir_figure_ns((double)profile->duration_ns).text,
-                       profile->mode == WEIR_MODE_EXACT ? "exact" : "light", profile->ended_by ? profile->ended_by : "");
+                       weir_mode_name(profile->mode), profile->ended_by ? profile->ended_by : "");
     weir_buffer_printf(out, "CPU time %s; Linux ", weir_figure_ns((double)profile->cpu_ns).text);
     weir_escape_plain(out, profile->kernel ? profile->kernel : "", 30);
     weir_buffer_putc(out, '\n');
@@ -265,9 +265,36 @@ static void overhead(const struct weir_profile *profile, struct weir_buffer *out
     }
 }
 
+/* What the server has counted; nothing was measured. */
+static void counters(const struct weir_profile *profile, struct weir_buffer *out)
+{
+    static const char *const names[] = { "STAGE", "ITEMS", "EVENTS", NULL };
+    struct weir_grid grid;
+    weir_escape_plain(out, profile->topology.name, WEIR_ESCAPE_ANY);
+    weir_buffer_printf(out, ", pid %u: what it has counted since it started %s ago; `weir record` measures where the time goes\n\n",
+                       profile->pid, weir_figure_ns((double)profile->duration_ns).text);
+    weir_grid_init(&grid, "lrr");
+    heads(&grid, names);
+    for (uint32_t i = 0; i < profile->row_count; i++) {
+        const struct weir_profile_row *row = &profile->rows[i];
+        if (row->stage == WEIR_NONE || row->part != WEIR_PART_NONE)
+            continue;
+        row_name(profile, row, &grid);
+        cell(&grid, weir_figure_count(row->items).text);
+        cell(&grid, row->events ? weir_figure_count(row->events).text : "–");
+    }
+    finish(&grid, out);
+    queue_counts(profile, out);
+    ways(profile, out);
+}
+
 int weir_table_profile(const struct weir_profile *profile, const struct weir_verdict *verdict, struct weir_buffer *out,
                        struct weir_error *error)
 {
+    if (profile->mode == WEIR_MODE_COUNTERS) {
+        counters(profile, out);
+        return out->failed ? weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "there is not enough memory to write the counters") : 0;
+    }
     head(profile, verdict, out);
     if (weir_view_empty(profile))
         weir_buffer_puts(out, "There are no samples in this window.\n\n");

@@ -111,8 +111,13 @@ int weir_counters_write(const struct weir_plan *plan, const char *path, struct w
 {
     struct weir_buffer text = WEIR_BUFFER_INIT;
     print_all(plan, &text);
-    int rc = text.failed ? weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "can't write the counters to %s: no memory", path)
-                         : weir_file_write(path, text.data, text.length, "the counters", error);
+    int rc = 0;
+    if (text.failed)
+        rc = weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "can't write the counters: no memory");
+    else if (path)
+        rc = weir_file_write(path, text.data, text.length, "the counters", error);
+    else
+        fwrite(text.data, 1, text.length, stderr);
     weir_buffer_release(&text);
     return rc;
 }

@@ -16,7 +16,11 @@ static const char usage[] =
     "\n"
     "  --listen PIPELINE=ADDR  listen there instead of where the pipeline file says; port 0 lets the kernel choose\n"
     "  --drain DUR             after SIGTERM or SIGINT, at most so long until the last reply is written (5s)\n"
-    "  --counters FILE         at the end, and on SIGUSR1, write what was counted there, as JSON\n";
+    "  --counters FILE         at the end, and on SIGUSR1, write what was counted there, as JSON\n"
+    "\n"
+    "  SIGUSR1                 writes what was counted, to stderr without --counters\n"
+    "  SIGHUP                  starts the program, or the file that `weir run` was given, anew; nothing is lost\n"
+    "  SIGTERM, SIGINT         end it when every reply is written; a second one at once\n";
 
 struct options {
     const char **addresses; /* [way_count] */

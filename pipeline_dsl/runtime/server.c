@@ -373,8 +373,7 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     struct weir_server *server = handle->data;
     if (number == SIGUSR1) {
-        if (server->counters_path)
-            weir_counters_write(server->plan, server->counters_path, NULL);
+        weir_counters_write(server->plan, server->counters_path, NULL);
     } else if (number == SIGHUP) {
         weir_reload_hangup(&server->reload);
     } else if (server->state == WEIR_SERVER_RUNNING) {

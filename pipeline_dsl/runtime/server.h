@@ -62,7 +62,7 @@ int weir_server_start(struct weir_server *server, struct weir_error *error);
 void weir_server_run(struct weir_server *server);
 void weir_server_release(struct weir_server *server);
 
-/* What the server counted, as JSON: ways in, queues, stages. Any thread, at any moment. */
+/* What the server counted, as JSON: ways in, queues, stages. `path` null: to stderr. Any thread, at any moment. */
 int weir_counters_write(const struct weir_plan *plan, const char *path, struct weir_error *error);
 
 /* main() of every generated server: reads the command line, serves, returns the exit code. */

@@ -1,8 +1,22 @@
 #include "tracer/cli/profile_file.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "tracer/standing.h"
 #include "tracer/verdict.h"
+
+/* Nothing of this name lies here, or a program: then a running server is meant. */
+static bool is_running(const char *path)
+{
+    char magic[4];
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return errno == ENOENT && !strchr(path, '/') && !strstr(path, ".wprof");
+    bool program = fread(magic, 1, sizeof magic, file) == sizeof magic && memcmp(magic, "\177ELF", sizeof magic) == 0;
+    fclose(file);
+    return program;
+}
 
 int weir_cli_profile_load(const char *verb, const char *path, struct weir_cli_profile *loaded)
 {
@@ -13,7 +27,7 @@ int weir_cli_profile_load(const char *verb, const char *path, struct weir_cli_pr
         weir_error_set(&error, WEIR_EXIT_USAGE, ENOMEM, "there is not enough memory to read %s", path);
         return weir_cli_fail(verb, &error);
     }
-    int rc = weir_profile_load(loaded->profile, path, &error);
+    int rc = is_running(path) ? weir_standing_take(path, loaded->profile, &error) : weir_profile_load(loaded->profile, path, &error);
     if (rc == 0) {
         weir_profile_verify(loaded->profile);
         rc = weir_verdict_of(loaded->profile, &loaded->arena, &loaded->verdict, &error);

@@ -20,7 +20,8 @@ struct weir_cli_profile {
     struct weir_verdict verdict;
 };
 
-/* For verb `verb` ("report"). Returns 0, or an exit code; release it either way. */
+/* For verb `verb` ("report"). `path` is a profile, or names a running server, whose counters so far are shown without measuring.
+ * Returns 0, or an exit code; release it either way. */
 int weir_cli_profile_load(const char *verb, const char *path, struct weir_cli_profile *loaded);
 void weir_cli_profile_release(struct weir_cli_profile *loaded);
 

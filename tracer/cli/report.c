@@ -20,7 +20,7 @@ static int run(int argc, char **argv)
 
 const struct weir_verb weir_verb_report = {
     .name = "report",
-    .usage = "PROFILE [--json]",
+    .usage = "PROFILE|TARGET [--json]",
     .summary = "shows what a profile measured, as a table or as JSON",
     .run = run,
 };
