@@ -1,4 +1,5 @@
 /* query: what it promises beside the answers, which tests/cases/query/ holds: the key, the bounds, the errors' places. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -220,6 +221,47 @@ static void many_slow_texts_add_up(void **state)
     free(a);
 }
 
+struct walk {
+    const struct weir_query *query;
+    unsigned matches, errors;
+};
+
+static void *walk(void *argument)
+{
+    struct walk *of = argument;
+    struct weir_query_scratch scratch = WEIR_QUERY_SCRATCH_INIT;
+    struct weir_error error = WEIR_ERROR_INIT;
+    for (unsigned i = 0; i < 1000; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "disk %u", i);
+        struct weir_bytes description = bytes(text);
+        int rc = weir_query_match(of->query, &scratch, &view, &description, &error);
+        of->matches += rc == 1;
+        of->errors += rc < 0;
+    }
+    weir_query_scratch_release(&scratch);
+    return NULL;
+}
+
+static void threads_share_a_query(void **state)
+{
+    (void)state;
+    struct weir_query *query = parsed("description ~= \"^disk \\\\d+7$\" or description =~ \"disk 9%\" and not description ~= \"99|[0-8]\"");
+    struct walk walks[4];
+    pthread_t threads[4];
+    for (size_t i = 0; i < 4; i++) {
+        walks[i] = (struct walk){ .query = query };
+        assert_int_equal(pthread_create(&threads[i], NULL, walk, &walks[i]), 0);
+    }
+    for (size_t i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(walks[i].matches, 99 + 1); /* 17 to 997, and 9 */
+        assert_int_equal(walks[i].errors, 0);
+    }
+    weir_query_free(query);
+}
+
 static void a_long_text_is_searched_whole(void **state)
 {
     (void)state;
@@ -288,6 +330,7 @@ int main(void)
         cmocka_unit_test(size_has_a_limit),
         cmocka_unit_test(an_exploding_expression_is_an_error_and_no_answer),
         cmocka_unit_test(many_slow_texts_add_up),
+        cmocka_unit_test(threads_share_a_query),
         cmocka_unit_test(a_long_text_is_searched_whole),
         cmocka_unit_test(nuls_and_newlines_are_part_of_a_text),
         cmocka_unit_test(a_place_counts_characters_and_lines),
