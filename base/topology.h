@@ -8,8 +8,7 @@
  * Errors: none.
  *
  * Numbers: a pool, pipeline, queue and way in is named by its index here. A stage *instance* is one stage as seen by one way
- * in; its index plus WEIR_INSTANCE_FIRST is the id that threads carry in their tag. Today every stage has one instance; a
- * tail that several listeners share has one for each of them.
+ * in; its index plus WEIR_INSTANCE_FIRST is the id that threads carry in their tag.
  */
 #ifndef WEIR_BASE_TOPOLOGY_H
 #define WEIR_BASE_TOPOLOGY_H
@@ -58,9 +57,9 @@ struct weir_topology_stage {
     const char *full_name; /* "riemann.handoff" */
     enum weir_verb_kind verb;
     uint32_t pipeline;
-    uint32_t pool;         /* whose threads run it; of a handoff: who sizes and pushes; of a reply: who sends (the listener's) */
+    uint32_t pool;         /* whose threads run it (of several, at the top of a shared tail, the first); of a handoff: who sizes and pushes; of a reply: who sends (the listener's) */
     uint32_t finish_pool;  /* of a reply or drop: whose threads finish the item; else as `pool` */
-    uint32_t queue;        /* of a handoff or reply: index in `queues`; else WEIR_NONE */
+    uint32_t queue;        /* of a handoff or reply: index in `queues` (of several rings the first); else WEIR_NONE */
     /* what the verb's arguments say; fields of other verbs are 0 */
     enum weir_transport transport;   /* listen */
     const char *address;             /* listen, forward: "127.0.0.1:5555"; listen unix: the path */
@@ -81,7 +80,7 @@ struct weir_topology_stage {
 enum weir_queue_kind { WEIR_QUEUE_HANDOFF, WEIR_QUEUE_REPLY };
 
 struct weir_topology_queue {
-    const char *name;  /* its stage's full name: "riemann.handoff", "riemann.reply" */
+    const char *name;  /* its stage's full name: "riemann.handoff", "riemann.reply"; "core.reply@tcp" where several have rings */
     enum weir_queue_kind kind;
     uint32_t stage;
     uint32_t from_pool, to_pool;
@@ -90,6 +89,7 @@ struct weir_topology_queue {
     bool items_given;     /* the file has an `items` clause */
     enum weir_sized sized;
     enum weir_full full;
+    uint32_t way;      /* whose replies a ring holds; of a handoff, which is one for all its ways in, WEIR_NONE */
 };
 
 /* A reply ring's limits, per connection. */
@@ -106,10 +106,13 @@ struct weir_topology_way {
     bool replies;          /* its protocol owes one reply a request */
 };
 
+/* Of a pipeline that one way in leads to each stage has one instance, in which what is born inside counts too. Of a shared tail
+ * all stages follow each other once for what belongs to no way in, and then once for each way in. */
 struct weir_topology_instance {
     const char *name; /* full name; "core.index@tcp" when a tail is shared */
     uint32_t stage;
     uint32_t way;     /* WEIR_NONE: what starts inside */
+    uint32_t pool;    /* whose threads run it: those that bring this way in, up to the first handoff of a tail */
 };
 
 /* Ids in a thread's tag: tag = id << WEIR_TAG_PART_BITS | part. */

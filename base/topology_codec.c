@@ -54,6 +54,7 @@ static void queue_out(const struct weir_topology_queue *queue, Weir__Queue *to)
     to->items_given = queue->items_given;
     to->sized = queue->sized;
     to->full = queue->full;
+    to->way_1 = weir_codec_index(queue->way);
 }
 
 static void term_out(const struct weir_topology_term *term, Weir__Term *to)
@@ -123,6 +124,7 @@ static bool message_fill(const struct weir_topology *from, Weir__Topology *to, s
         to->instances[i]->name = weir_codec_text(from->instances[i].name);
         to->instances[i]->stage = from->instances[i].stage;
         to->instances[i]->way_1 = weir_codec_index(from->instances[i].way);
+        to->instances[i]->pool_1 = weir_codec_index(from->instances[i].pool);
     }
     return expectations_out(from, to, arena);
 }
@@ -168,6 +170,7 @@ static bool queue_in(struct weir_arena *arena, const Weir__Queue *from, struct w
         .kind = (enum weir_queue_kind)from->kind, .stage = from->stage, .from_pool = weir_codec_index_back(from->from_pool_1),
         .to_pool = weir_codec_index_back(from->to_pool_1), .limit_bytes = from->limit_bytes, .limit_items = from->limit_items,
         .items_given = from->items_given, .sized = (enum weir_sized)from->sized, .full = (enum weir_full)from->full,
+        .way = weir_codec_index_back(from->way_1),
     };
     return weir_codec_text_back(arena, &from->name, "", &queue->name);
 }
@@ -226,7 +229,7 @@ static bool topology_in(struct weir_arena *arena, const Weir__Topology *from, st
     }
     for (size_t i = 0; good && i < from->n_instances; i++) {
         to->instances[i] = (struct weir_topology_instance){ .stage = from->instances[i]->stage,
-            .way = weir_codec_index_back(from->instances[i]->way_1) };
+            .way = weir_codec_index_back(from->instances[i]->way_1), .pool = weir_codec_index_back(from->instances[i]->pool_1) };
         good = weir_codec_text_back(arena, &from->instances[i]->name, "", &to->instances[i].name);
     }
     for (size_t i = 0; good && i < from->n_expectations; i++)
@@ -277,6 +280,7 @@ static bool queue_good(const struct weir_topology *topology, const struct weir_t
 {
     return fits(queue->kind, WEIR_QUEUE_REPLY + 1) && fits(queue->stage, topology->stage_count) &&
            fits_or_none(queue->from_pool, topology->pool_count) && fits_or_none(queue->to_pool, topology->pool_count) &&
+           fits_or_none(queue->way, topology->way_count) &&
            fits(queue->sized, WEIR_SIZED_REFLECT + 1) && fits(queue->full, WEIR_FULL_DROP_OLDEST + 1);
 }
 
@@ -317,7 +321,8 @@ static const char *fault_of(const struct weir_topology *topology)
             return "a way in";
     for (uint32_t i = 0; i < topology->instance_count; i++)
         if (!fits(topology->instances[i].stage, topology->stage_count) ||
-            !fits_or_none(topology->instances[i].way, topology->way_count))
+            !fits_or_none(topology->instances[i].way, topology->way_count) ||
+            !fits_or_none(topology->instances[i].pool, topology->pool_count))
             return "an instance of a stage";
     for (uint32_t i = 0; i < topology->expectation_count; i++)
         if (!expectation_good(topology, &topology->expectations[i]))

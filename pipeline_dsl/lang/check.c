@@ -23,11 +23,6 @@ char *weir_checker_dup(struct weir_checker *checker, struct weir_span span)
     return copy;
 }
 
-static bool same_verb(const struct weir_tree_stage *node, enum weir_verb_kind verb)
-{
-    return !node->foreign && node->verb == verb;
-}
-
 static void not_built(struct weir_checker *checker, const struct weir_tree_unbuilt *unbuilt)
 {
     if (unbuilt->span.length == 0)
@@ -113,10 +108,9 @@ static void declare_stage(struct weir_checker *checker, const struct weir_tree_s
         (node->unbuilt.span.length && (node->verb == WEIR_LISTEN || node->verb == WEIR_FRAME || node->verb == WEIR_DECODE)))
         checker->incomplete[pipeline] = true;
     checker->bound |= node->foreign;
-    checker->branches |= same_verb(node, WEIR_TEE) || same_verb(node, WEIR_THEN);
     if (!node->broken)
         not_built(checker, &node->unbuilt);
-    if (!node->broken && same_verb(node, WEIR_FILTER))
+    if (!node->broken && !node->foreign && node->verb == WEIR_FILTER)
         weir_check_query(checker, node, stage);
     if (node->as_span.length)
         stage->name = weir_checker_dup(checker, node->as_span);
@@ -157,23 +151,22 @@ static void declare_pipeline(struct weir_checker *checker, const struct weir_tre
         declare_stage(checker, node, index, at++);
 }
 
-static bool listens(const struct weir_tree_entry *entry)
-{
-    for (const struct weir_tree_stage *node = entry->stages; node; node = node->next)
-        if (same_verb(node, WEIR_LISTEN))
-            return true;
-    return false;
-}
-
 static void declare_all(struct weir_checker *checker)
 {
-    uint32_t pool = 0, pipeline = 0, stage = 0;
+    uint32_t pool = 0, ordinal = 0, counts[WEIR_GROUP_COUNT] = { 0 }, stage_counts[WEIR_GROUP_COUNT] = { 0 };
     for (const struct weir_tree_entry *entry = checker->tree->first; entry; entry = entry->next)
-        if (entry->kind == WEIR_TREE_PIPELINE && listens(entry)) {
-            checker->entered_count++;
-            checker->entered_stage_count += entry->stage_count;
+        if (entry->kind == WEIR_TREE_PIPELINE) {
+            enum weir_group group = checker->groups[ordinal++];
+            counts[group]++;
+            stage_counts[group] += entry->stage_count;
         }
-    uint32_t tail = checker->entered_count, tail_stage = checker->entered_stage_count;
+    checker->listen_count = counts[WEIR_GROUP_LISTENS];
+    checker->entered_count = checker->listen_count + counts[WEIR_GROUP_TAIL];
+    checker->entered_stage_count = stage_counts[WEIR_GROUP_LISTENS] + stage_counts[WEIR_GROUP_TAIL];
+    uint32_t next[WEIR_GROUP_COUNT] = { [WEIR_GROUP_TAIL] = checker->listen_count, [WEIR_GROUP_UNENTERED] = checker->entered_count };
+    uint32_t next_stage[WEIR_GROUP_COUNT] = { [WEIR_GROUP_TAIL] = stage_counts[WEIR_GROUP_LISTENS],
+                                              [WEIR_GROUP_UNENTERED] = checker->entered_stage_count };
+    ordinal = 0;
     for (const struct weir_tree_entry *entry = checker->tree->first; entry; entry = entry->next) {
         if (entry->kind == WEIR_TREE_POOL)
             declare_pool(checker, entry, pool++);
@@ -182,9 +175,9 @@ static void declare_all(struct weir_checker *checker)
                 not_built(checker, &entry->unbuilt);
             checker->bound = true;
         } else if (entry->kind == WEIR_TREE_PIPELINE) {
-            bool enters = listens(entry);
-            declare_pipeline(checker, entry, enters ? pipeline++ : tail++, enters ? stage : tail_stage);
-            *(enters ? &stage : &tail_stage) += entry->stage_count;
+            enum weir_group group = checker->groups[ordinal++];
+            declare_pipeline(checker, entry, next[group]++, next_stage[group]);
+            next_stage[group] += entry->stage_count;
         }
     }
 }
@@ -199,9 +192,8 @@ static bool allocate(struct weir_checker *checker)
     topology->pools = weir_arena_zalloc(checker->arena, tree->pool_count * sizeof *topology->pools);
     topology->pipelines = weir_arena_zalloc(checker->arena, tree->pipeline_count * sizeof *topology->pipelines);
     topology->stages = weir_arena_zalloc(checker->arena, tree->stage_count * sizeof *topology->stages);
-    topology->queues = weir_arena_zalloc(checker->arena, tree->stage_count * sizeof *topology->queues);
+    topology->queues = weir_arena_zalloc(checker->arena, ((size_t)tree->stage_count + tree->pipeline_count) * sizeof *topology->queues);
     topology->ways = weir_arena_zalloc(checker->arena, tree->pipeline_count * sizeof *topology->ways);
-    topology->instances = weir_arena_zalloc(checker->arena, tree->stage_count * sizeof *topology->instances);
     topology->expectations = weir_arena_zalloc(checker->arena, tree->expectation_count * sizeof *topology->expectations);
     topology->pool_count = tree->pool_count;
     topology->pipeline_count = tree->pipeline_count;
@@ -210,11 +202,13 @@ static bool allocate(struct weir_checker *checker)
     checker->pool_named = weir_arena_zalloc(scratch, tree->pool_count * sizeof *checker->pool_named);
     checker->pool_listener = weir_arena_zalloc(scratch, tree->pool_count * sizeof *checker->pool_listener);
     checker->pool_taker = weir_arena_zalloc(scratch, tree->pool_count * sizeof *checker->pool_taker);
+    checker->groups = weir_arena_zalloc(scratch, tree->pipeline_count * sizeof *checker->groups);
+    checker->entrances = weir_arena_zalloc(scratch, tree->pipeline_count * sizeof *checker->entrances);
     checker->pipeline_nodes = weir_arena_zalloc(scratch, tree->pipeline_count * sizeof *checker->pipeline_nodes);
     checker->incomplete = weir_arena_zalloc(scratch, tree->pipeline_count * sizeof *checker->incomplete);
     checker->stage_nodes = weir_arena_zalloc(scratch, tree->stage_count * sizeof *checker->stage_nodes);
     return topology->pools && topology->pipelines && topology->stages && topology->queues && topology->ways &&
-           topology->instances && topology->expectations && checker->pool_nodes && checker->pool_named &&
+           topology->expectations && checker->groups && checker->entrances && checker->pool_nodes && checker->pool_named &&
            checker->pool_listener && checker->pool_taker && checker->pipeline_nodes && checker->incomplete &&
            checker->stage_nodes;
 }
@@ -225,7 +219,7 @@ static void check_expectations(struct weir_checker *checker)
         .topology = checker->topology,
         .names = &checker->names,
         .incomplete = checker->incomplete,
-        .entered_count = checker->branches || checker->bound ? checker->topology->pipeline_count : checker->entered_count,
+        .entered_count = checker->pipeline_unknown || checker->bound ? checker->topology->pipeline_count : checker->entered_count,
         .names_lost = checker->tree->names_lost,
     };
     for (const struct weir_tree_entry *entry = checker->tree->first; entry; entry = entry->next)
@@ -252,11 +246,10 @@ static void check_something_runs(struct weir_checker *checker)
         weir_diag_hint(checker->bag, diag, "`weir lint --explain E022` shows the least that makes a server");
         return;
     }
-    if (!checker->branches)
-        weir_diag_hint(checker->bag,
-                       weir_diag_add(checker->bag, WEIR_E049_NO_LISTENER, checker->pipeline_nodes[0]->name_span,
-                                     "no pipeline of the file listens, so that nothing would ever run"),
-                       "begin one with `listen tcp 127.0.0.1:5555 on POOL`");
+    weir_diag_hint(checker->bag,
+                   weir_diag_add(checker->bag, WEIR_E049_NO_LISTENER, checker->pipeline_nodes[0]->name_span,
+                                 "no pipeline of the file listens, so that nothing would ever run"),
+                   "begin one with `listen tcp 127.0.0.1:5555 on POOL`");
 }
 
 /* Leaves out what nothing enters, and numbers the instances. */
@@ -265,12 +258,7 @@ static void finish(struct weir_checker *checker)
     struct weir_topology *topology = checker->topology;
     topology->pipeline_count = checker->entered_count;
     topology->stage_count = checker->entered_stage_count;
-    for (uint32_t i = 0; i < topology->stage_count; i++)
-        topology->instances[topology->instance_count++] = (struct weir_topology_instance){
-            topology->stages[i].full_name,
-            i,
-            topology->pipelines[topology->stages[i].pipeline].way,
-        };
+    weir_check_instances(checker);
 }
 
 int weir_check(const struct weir_tree *tree, struct weir_diag_bag *bag, struct weir_arena *arena, struct weir_topology *topology)
@@ -279,10 +267,10 @@ int weir_check(const struct weir_tree *tree, struct weir_diag_bag *bag, struct w
     memset(topology, 0, sizeof *topology);
     if (!allocate(&checker))
         return -ENOMEM;
+    weir_check_groups(&checker);
     declare_all(&checker);
     if (!bag->failed && !checker.names.failed) {
-        for (uint32_t i = 0; i < topology->pipeline_count; i++)
-            weir_check_flow(&checker, i);
+        weir_check_flows(&checker);
         weir_check_pools(&checker);
         check_expectations(&checker);
         check_something_runs(&checker);

@@ -1,7 +1,8 @@
 /*
  * DESIGN: an item is followed from the listener to its end. Four forms follow each other: a stream, a frame, a message, an
  * encoded reply; each verb says which form it takes and which it leaves. A wrong form is reported once, and the walk goes on as
- * if the missing stage were there. In a tail the form at the top is unknown, and so are the largest item and the pool.
+ * if the missing stage were there. What comes in at the top of a tail is what the pipelines that enter it have made of it
+ * (check_tails.c); where nothing enters it that is unknown, and so are the largest item and the pool.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,19 +10,23 @@
 
 #include "pipeline_dsl/lang/checker.h"
 
-enum form { UNKNOWN, STREAM, FRAME, MESSAGE, ENCODED };
+#define UNKNOWN WEIR_FORM_UNKNOWN
+#define STREAM WEIR_FORM_STREAM
+#define FRAME WEIR_FORM_FRAME
+#define MESSAGE WEIR_FORM_MESSAGE
+#define ENCODED WEIR_FORM_ENCODED
 
 struct flow {
     struct weir_checker *checker;
     uint32_t pipeline;
     const char *name;  /* the pipeline's */
     bool forms_matter; /* not in a pipeline with syntax errors, or with a listener or a codec that isn't built */
-    enum form form;
+    enum weir_form form;
     uint32_t pool;                               /* whose threads run the stage; WEIR_NONE where unknown */
+    bool at_top;                                 /* of a tail: each way in is still on the pool that brought it */
+    const struct weir_way_in *ways;              /* that come through here */
     uint32_t listen, frame, decode, encode, end; /* stages so far, or WEIR_NONE */
     uint32_t first;                              /* stage */
-    bool datagrams;                              /* each is an item: nothing cuts them */
-    bool replies;                                /* each request is owed one */
     uint64_t frame_max, decode_max;              /* 0: unknown */
 };
 
@@ -124,7 +129,7 @@ static void needs_message(struct flow *flow, uint32_t stage)
 }
 
 /* Brings the item into a form that has at least `least`, or says what is missing. */
-static void need(struct flow *flow, uint32_t stage, enum form least)
+static void need(struct flow *flow, uint32_t stage, enum weir_form least)
 {
     if (!flow->forms_matter || flow->form == UNKNOWN)
         return;
@@ -146,11 +151,39 @@ static void needs_no_frame(struct flow *flow, uint32_t stage)
 {
     struct weir_diag *diag = weir_diag_add(flow->checker->bag, WEIR_E046_DONE_BEFORE, node_of(flow, stage)->verb_span,
                                            "a datagram is a whole message: there is nothing to cut");
-    weir_diag_relate(flow->checker->bag, diag, node_of(flow, flow->listen)->verb_span, "datagrams come in here");
+    weir_diag_relate(flow->checker->bag, diag, node_of(flow, flow->checker->topology->ways[flow->ways->way].listen_stage)->verb_span,
+                     "datagrams come in here");
     weir_diag_hint(flow->checker->bag, diag, "remove the line");
 }
 
 /* --- the verbs --------------------------------------------------------------------------------------------------------------- */
+
+static struct weir_way_in *enter_by_listener(struct weir_checker *checker, uint32_t pipeline, uint32_t pool)
+{
+    struct weir_way_in *way = weir_arena_zalloc(&checker->bag->arena, sizeof *way);
+    if (way)
+        *way = (struct weir_way_in){ .way = checker->topology->way_count, .pool = pool, .received = true };
+    checker->bag->failed |= !way;
+    checker->entrances[pipeline].ways = way;
+    return way;
+}
+
+static bool seen_before(const struct flow *flow, const struct weir_way_in *way)
+{
+    for (const struct weir_way_in *before = flow->ways; before != way; before = before->next)
+        if (before->way == way->way && before->received)
+            return true;
+    return false;
+}
+
+/* The next way in after `way`, or from the first one, whose items are owed a reply here. */
+static const struct weir_way_in *owing(const struct flow *flow, const struct weir_way_in *way)
+{
+    for (way = way ? way->next : flow->ways; way; way = way->next)
+        if (way->received && flow->checker->topology->ways[way->way].replies && !seen_before(flow, way))
+            return way;
+    return NULL;
+}
 
 static void flow_listen(struct flow *flow, uint32_t stage)
 {
@@ -173,18 +206,18 @@ static void flow_listen(struct flow *flow, uint32_t stage)
     }
     flow->listen = stage;
     flow->pool = pool;
-    flow->datagrams = node->transport == WEIR_UDP;
-    flow->replies = !flow->datagrams;
-    flow->form = flow->datagrams ? FRAME : STREAM;
-    flow->frame_max = flow->datagrams ? WEIR_DATAGRAM_MAX_BYTES : 0;
+    bool datagrams = node->transport == WEIR_UDP; /* each is a whole message */
+    flow->form = datagrams ? FRAME : STREAM;
+    flow->frame_max = datagrams ? WEIR_DATAGRAM_MAX_BYTES : 0;
     if (pool != WEIR_NONE && checker->pool_listener[pool] == WEIR_NONE)
         checker->pool_listener[pool] = stage;
     stage_of(flow, stage)->transport = node->transport;
     if (node->transport != WEIR_UNIX)
         weir_check_address(checker, node, stage);
     checker->topology->pipelines[flow->pipeline].way = checker->topology->way_count;
+    flow->ways = enter_by_listener(checker, flow->pipeline, pool);
     checker->topology->ways[checker->topology->way_count++] =
-        (struct weir_topology_way){ flow->name, flow->pipeline, stage, flow->replies };
+        (struct weir_topology_way){ flow->name, flow->pipeline, stage, !datagrams };
 }
 
 static void flow_frame(struct flow *flow, uint32_t stage)
@@ -192,7 +225,7 @@ static void flow_frame(struct flow *flow, uint32_t stage)
     const struct weir_tree_stage *node = node_of(flow, stage);
     if (flow->forms_matter && flow->form > STREAM && flow->frame != WEIR_NONE)
         done_before(flow, stage, flow->frame, "framed");
-    else if (flow->forms_matter && flow->form == FRAME && flow->datagrams)
+    else if (flow->forms_matter && flow->form == FRAME && flow->ways)
         needs_no_frame(flow, stage);
     else if (flow->forms_matter && flow->form > STREAM && flow->decode != WEIR_NONE)
         done_before(flow, stage, flow->decode, "decoded");
@@ -249,7 +282,10 @@ static void check_limit(struct flow *flow, const struct weir_tree_stage *node, e
     struct weir_diag_bag *bag = flow->checker->bag;
     char text[32];
     uint32_t bound = by_frame ? flow->frame : flow->decode;
-    const struct weir_tree_stage *source = node_of(flow, bound == WEIR_NONE ? flow->listen : bound);
+    /* Without a frame datagrams come in by themselves. */
+    if (bound == WEIR_NONE)
+        bound = flow->checker->topology->ways[flow->ways->way].listen_stage;
+    const struct weir_tree_stage *source = node_of(flow, bound);
     struct weir_diag *diag = weir_diag_add(bag, WEIR_E062_LIMIT_TOO_SMALL, node->limit.span,
                                            "the largest item, %s, can never be admitted by this limit", size_text(largest, text));
     if (source->max.span.length)
@@ -257,7 +293,7 @@ static void check_limit(struct flow *flow, const struct weir_tree_stage *node, e
     else
         weir_diag_relate(bag, diag, source->verb_span,
                          by_frame ? "a datagram may be this large" : "a message may take this much unless `max` says less");
-    if (by_frame && flow->datagrams)
+    if (source->verb == WEIR_LISTEN)
         weir_diag_hint(bag, diag, "raise it to `limit %s`", text);
     else if (by_frame)
         weir_diag_hint(bag, diag, "raise it to `limit %s`, or lower the `max` of `frame`", text);
@@ -309,11 +345,73 @@ static enum weir_sized check_sized(struct flow *flow, const struct weir_tree_sta
 
 static void add_queue(struct flow *flow, uint32_t stage, const struct weir_topology_queue *queue)
 {
-    /* Of a tail nothing is queued: it is left out. */
+    /* Where nothing enters nothing is queued: the pipeline is left out. */
     if (flow->pipeline >= flow->checker->entered_count)
         return;
-    stage_of(flow, stage)->queue = flow->checker->topology->queue_count;
+    if (stage_of(flow, stage)->queue == WEIR_NONE)
+        stage_of(flow, stage)->queue = flow->checker->topology->queue_count;
     flow->checker->topology->queues[flow->checker->topology->queue_count++] = *queue;
+}
+
+/* The pools that run the stages here, one after the other: that of `flow`, and at the top of a tail one for each way in. Begins
+ * with a null `way`. */
+static bool next_pool(const struct flow *flow, const struct weir_way_in **way, uint32_t *pool)
+{
+    if (!*way && (!flow->at_top || !flow->ways)) {
+        static const struct weir_way_in end;
+        *way = &end;
+        *pool = flow->pool;
+        return true;
+    }
+    *way = *way ? (*way)->next : flow->ways;
+    if (*way)
+        *pool = (*way)->pool;
+    return *way != NULL;
+}
+
+static void add_pushers(struct flow *flow, uint32_t queue)
+{
+    struct weir_checker *checker = flow->checker;
+    const struct weir_way_in *way = NULL;
+    uint32_t pool;
+    while (next_pool(flow, &way, &pool)) {
+        struct weir_pusher *pusher = weir_arena_alloc(&checker->bag->arena, sizeof *pusher);
+        checker->bag->failed |= !pusher;
+        if (!pusher || pool == WEIR_NONE || queue == WEIR_NONE)
+            continue;
+        *pusher = (struct weir_pusher){ checker->pushers, pool, queue, checker->pusher_count++ };
+        checker->pushers = pusher;
+    }
+}
+
+static bool hands_to_itself(const struct flow *flow, uint32_t to)
+{
+    const struct weir_way_in *way = NULL;
+    uint32_t pool;
+    while (next_pool(flow, &way, &pool))
+        if (pool == to)
+            return true;
+    return false;
+}
+
+/* Behind a socket of datagrams nobody can be stopped. */
+static void check_datagrams(struct flow *flow, const struct weir_tree_stage *node)
+{
+    const struct weir_topology *topology = flow->checker->topology;
+    if (node->full != WEIR_FULL_BLOCK || !node->clause_spans[WEIR_CLAUSE_FULL].length)
+        return;
+    for (const struct weir_way_in *way = flow->ways; way; way = way->next) {
+        uint32_t listen = topology->ways[way->way].listen_stage;
+        if (!way->received || topology->stages[listen].transport != WEIR_UDP ||
+            topology->stages[listen].pool != (flow->at_top ? way->pool : flow->pool))
+            continue;
+        struct weir_diag *diag =
+            weir_diag_add(flow->checker->bag, WEIR_W104_BLOCK_BEHIND_UDP, node->clause_spans[WEIR_CLAUSE_FULL],
+                          "a datagram's sender can't be stopped: when this queue is full, the kernel drops");
+        weir_diag_relate(flow->checker->bag, diag, node_of(flow, listen)->verb_span, "datagrams come in here");
+        weir_diag_hint(flow->checker->bag, diag, "write `full drop newest`, or `full drop oldest`");
+        return;
+    }
 }
 
 static void flow_handoff(struct flow *flow, uint32_t stage)
@@ -322,7 +420,7 @@ static void flow_handoff(struct flow *flow, uint32_t stage)
     const struct weir_tree_stage *node = node_of(flow, stage);
     need(flow, stage, FRAME);
     uint32_t to = find_pool(flow, node->pool_span);
-    if (to != WEIR_NONE && to == flow->pool) {
+    if (to != WEIR_NONE && hands_to_itself(flow, to)) {
         struct weir_diag *diag =
             weir_diag_add(checker->bag, WEIR_E060_OWN_POOL, node->pool_span, "the threads of '%s' would hand off to themselves",
                           checker->topology->pools[to].name);
@@ -335,13 +433,7 @@ static void flow_handoff(struct flow *flow, uint32_t stage)
     check_limit(flow, node, sized);
     uint64_t by_bytes = node->limit.value / WEIR_QUEUE_BYTES_PER_ITEM;
     bool items_given = node->items.span.length != 0;
-    if (flow->datagrams && node->full == WEIR_FULL_BLOCK && node->clause_spans[WEIR_CLAUSE_FULL].length &&
-        flow->pool == stage_of(flow, flow->listen)->pool) {
-        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_W104_BLOCK_BEHIND_UDP, node->clause_spans[WEIR_CLAUSE_FULL],
-                                               "a datagram's sender can't be stopped: when this queue is full, the kernel drops");
-        weir_diag_relate(checker->bag, diag, node_of(flow, flow->listen)->verb_span, "datagrams come in here");
-        weir_diag_hint(checker->bag, diag, "write `full drop newest`, or `full drop oldest`");
-    }
+    check_datagrams(flow, node);
     if (to != WEIR_NONE)
         add_queue(flow, stage,
                   &(struct weir_topology_queue){
@@ -357,22 +449,64 @@ static void flow_handoff(struct flow *flow, uint32_t stage)
                       .items_given = items_given,
                       .sized = sized,
                       .full = node->full,
+                      .way = WEIR_NONE,
                   });
+    add_pushers(flow, stage_of(flow, stage)->queue);
     flow->pool = to;
+    flow->at_top = false;
 }
 
 static void blocks(struct flow *flow, uint32_t stage, const char *what)
 {
-    bool in_listener = flow->listen != WEIR_NONE && flow->pool != WEIR_NONE && flow->pool == stage_of(flow, flow->listen)->pool;
-    if (!in_listener)
-        return;
     struct weir_checker *checker = flow->checker;
-    struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_W102_BLOCKS_LISTENER, node_of(flow, stage)->verb_span,
-                                           "%s, and the threads of '%s' read the sockets: all their connections wait with it",
-                                           what, checker->topology->pools[flow->pool].name);
-    weir_diag_relate(checker->bag, diag, node_of(flow, flow->listen)->pool_span, "'%s' listens here",
-                     checker->topology->pools[flow->pool].name);
-    weir_diag_hint(checker->bag, diag, "hand off to a pool of workers above it");
+    const struct weir_way_in *way = NULL;
+    uint32_t pool;
+    while (next_pool(flow, &way, &pool)) {
+        if (pool == WEIR_NONE || checker->pool_listener[pool] == WEIR_NONE)
+            continue;
+        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_W102_BLOCKS_LISTENER, node_of(flow, stage)->verb_span,
+                                               "%s, and the threads of '%s' read the sockets: all their connections wait with it",
+                                               what, checker->topology->pools[pool].name);
+        weir_diag_relate(checker->bag, diag, node_of(flow, checker->pool_listener[pool])->pool_span, "'%s' listens here",
+                         checker->topology->pools[pool].name);
+        weir_diag_hint(checker->bag, diag, "hand off to a pool of workers above it");
+        return;
+    }
+}
+
+static void flow_batch(struct flow *flow, uint32_t stage)
+{
+    struct weir_topology_stage *made = stage_of(flow, stage);
+    const struct weir_tree_stage *node = node_of(flow, stage);
+    const struct weir_way_in *way = owing(flow, NULL);
+    made->within_ns = node->within.value;
+    if (node->within.value == 0)
+        weir_diag_hint(flow->checker->bag,
+                       weir_diag_add(flow->checker->bag, WEIR_E017_BAD_NUMBER, node->within.span, "a batch that waits for no time holds nothing"),
+                       "write how long the first event may wait for others: `within 100ms`");
+    if (!way)
+        return;
+    struct weir_diag *diag = weir_diag_add(flow->checker->bag, WEIR_E053_BATCH_OWED, node->verb_span,
+                                           "`batch` makes one item of many, and each of them is owed a reply");
+    weir_diag_relate(flow->checker->bag, diag, node_of(flow, flow->checker->topology->ways[way->way].listen_stage)->verb_span,
+                     "requests come in here");
+    weir_diag_hint(flow->checker->bag, diag, "batch in a pipeline of its own, and lead copies to it by `tee`");
+}
+
+/* `then` and `tee`. */
+static void flow_branch(struct flow *flow, uint32_t stage)
+{
+    need(flow, stage, FRAME);
+    struct weir_entrance from = {
+        .form = flow->forms_matter ? flow->form : UNKNOWN,
+        .frame = flow->frame,
+        .decode = flow->decode,
+        .encode = flow->encode,
+        .frame_max = flow->frame_max,
+        .decode_max = flow->decode_max,
+        .ways = (struct weir_way_in *)flow->ways,
+    };
+    weir_check_enter(flow->checker, stage, &from, flow->at_top ? WEIR_NONE : flow->pool);
 }
 
 static void flow_work(struct flow *flow, uint32_t stage)
@@ -385,6 +519,8 @@ static void flow_work(struct flow *flow, uint32_t stage)
     made->limit = node->limit.value;
     made->cpu_ns = node->cpu.value;
     made->pause_ns = node->pause.value;
+    if (node->verb == WEIR_BATCH)
+        flow_batch(flow, stage);
     if (node->verb == WEIR_BUSY && node->pause.value)
         blocks(flow, stage, "`pause` sleeps");
     if (node->verb != WEIR_CALL)
@@ -400,41 +536,59 @@ static void flow_work(struct flow *flow, uint32_t stage)
     flow->checker->bag->failed |= !path;
 }
 
+/* One ring for each listener that is owed replies. */
+static void add_rings(struct flow *flow, uint32_t stage)
+{
+    const struct weir_topology *topology = flow->checker->topology;
+    struct weir_topology_stage *made = stage_of(flow, stage);
+    const struct weir_way_in *first = owing(flow, NULL);
+    bool several = false;
+    for (const struct weir_way_in *way = first; way; way = owing(flow, way))
+        several |= way->way != first->way;
+    for (const struct weir_way_in *way = first; way; way = owing(flow, way)) {
+        const char *name = several ? weir_arena_printf(flow->checker->arena, "%s@%s", made->full_name, topology->ways[way->way].name)
+                                   : made->full_name;
+        uint32_t listener = topology->stages[topology->ways[way->way].listen_stage].pool;
+        flow->checker->bag->failed |= several && !name;
+        if (way == first)
+            made->pool = listener;
+        add_queue(flow, stage,
+                  &(struct weir_topology_queue){
+                      .name = name,
+                      .kind = WEIR_QUEUE_REPLY,
+                      .stage = stage,
+                      .from_pool = flow->at_top ? way->pool : flow->pool,
+                      .to_pool = listener,
+                      .limit_bytes = WEIR_REPLY_RING_BYTES,
+                      .limit_items = WEIR_REPLY_RING_ITEMS,
+                      .way = way->way,
+                  });
+    }
+}
+
 static void flow_reply(struct flow *flow, uint32_t stage)
 {
     struct weir_checker *checker = flow->checker;
-    struct weir_topology_stage *made = stage_of(flow, stage);
     need(flow, stage, FRAME);
-    if (flow->forms_matter && flow->replies && (flow->form == FRAME || flow->form == MESSAGE)) {
+    if (flow->forms_matter && owing(flow, NULL) && (flow->form == FRAME || flow->form == MESSAGE)) {
         struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E047_NEEDS_ENCODE, node_of(flow, stage)->verb_span,
                                                "`reply` has nothing to write: nothing has encoded a reply");
         weir_diag_hint(checker->bag, diag, "add `%sencode riemann` above it", flow->form == FRAME ? "decode riemann` and `" : "");
     }
-    if (flow->listen == WEIR_NONE || !flow->replies)
-        return;
-    made->pool = stage_of(flow, flow->listen)->pool;
-    made->finish_pool = flow->pool;
-    add_queue(flow, stage,
-              &(struct weir_topology_queue){
-                  .name = made->full_name,
-                  .kind = WEIR_QUEUE_REPLY,
-                  .stage = stage,
-                  .from_pool = flow->pool,
-                  .to_pool = made->pool,
-                  .limit_bytes = WEIR_REPLY_RING_BYTES,
-                  .limit_items = WEIR_REPLY_RING_ITEMS,
-              });
+    add_rings(flow, stage);
 }
 
 static void flow_drop(struct flow *flow, uint32_t stage)
 {
     need(flow, stage, FRAME);
-    if (!flow->forms_matter || flow->listen == WEIR_NONE || !flow->replies)
+    const struct weir_way_in *way = owing(flow, NULL);
+    if (!flow->forms_matter || !way)
         return;
     struct weir_diag_bag *bag = flow->checker->bag;
     struct weir_diag *diag = weir_diag_add(bag, WEIR_E048_REPLY_OWED, node_of(flow, stage)->verb_span,
                                            "`drop` leaves the client without the reply that its protocol promises");
-    weir_diag_relate(bag, diag, node_of(flow, flow->listen)->verb_span, "requests come in here, and each one is owed a reply");
+    weir_diag_relate(bag, diag, node_of(flow, flow->checker->topology->ways[way->way].listen_stage)->verb_span,
+                     "requests come in here, and each one is owed a reply");
     weir_diag_hint(bag, diag, "end with `encode riemann` and `reply`");
 }
 
@@ -454,7 +608,7 @@ static void flow_stage(struct flow *flow, uint32_t stage)
     case WEIR_REPLY: flow_reply(flow, stage); break;
     case WEIR_DROP: flow_drop(flow, stage); break;
     case WEIR_THEN:
-    case WEIR_TEE: break;
+    case WEIR_TEE: flow_branch(flow, stage); break;
     default: flow_work(flow, stage); break;
     }
 }
@@ -499,17 +653,23 @@ static void check_end(struct flow *flow, const struct weir_topology_pipeline *pi
 void weir_check_flow(struct weir_checker *checker, uint32_t index)
 {
     const struct weir_topology_pipeline *pipeline = &checker->topology->pipelines[index];
+    const struct weir_entrance *entrance = &checker->entrances[index];
+    bool entered = entrance->entered;
     struct flow flow = {
         .checker = checker,
         .pipeline = index,
         .name = pipeline->name,
         .forms_matter = !checker->incomplete[index],
-        .form = UNKNOWN,
-        .pool = WEIR_NONE,
+        .form = entrance->form,
+        .pool = entered && entrance->ways ? entrance->ways->pool : WEIR_NONE,
+        .at_top = entered,
+        .ways = entrance->ways,
         .listen = WEIR_NONE,
-        .frame = WEIR_NONE,
-        .decode = WEIR_NONE,
-        .encode = WEIR_NONE,
+        .frame = entered ? entrance->frame : WEIR_NONE,
+        .decode = entered ? entrance->decode : WEIR_NONE,
+        .encode = entered ? entrance->encode : WEIR_NONE,
+        .frame_max = entrance->frame_max,
+        .decode_max = entrance->decode_max,
         .end = WEIR_NONE,
         .first = pipeline->first_stage,
     };

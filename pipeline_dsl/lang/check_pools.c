@@ -20,12 +20,13 @@ static void check_duties(struct weir_checker *checker)
 
 /* --- cycles of blocking queues --------------------------------------------------------------------------------------------------- */
 
-/* Depth first over the pools, with a stack of our own: a chain of a thousand pools is no deep call. */
+/* Depth first over the pools, with a stack of our own: a chain of a thousand pools is no deep call. A queue of a shared tail is
+ * pushed into by as many pools as bring ways into it. */
 struct search {
     struct weir_checker *checker;
-    uint32_t *first_queue; /* by pool: its first blocking queue, or WEIR_NONE */
-    uint32_t *next_queue;  /* by queue: the next one out of the same pool */
-    uint32_t *way;         /* the queues that led here, in order */
+    const struct weir_pusher **first; /* by pool: the blocking queues that it pushes into; `next_of` goes on */
+    const struct weir_pusher **next_of; /* by pusher */
+    const struct weir_pusher **way;   /* that led here, in order */
     uint32_t depth;
     char *mark; /* by pool */
 };
@@ -42,12 +43,13 @@ static void complain_about_cycle(const struct search *search, uint32_t closing)
     bool inside = false;
     unsigned shown = 0;
     for (uint32_t i = 0; i < search->depth && shown < 4; i++) {
-        const struct weir_topology_queue *other = &topology->queues[search->way[i]];
-        inside = inside || other->from_pool == queue->to_pool;
+        const struct weir_pusher *other = search->way[i];
+        inside = inside || other->pool == queue->to_pool;
         if (!inside)
             continue;
-        weir_diag_relate(checker->bag, diag, checker->stage_nodes[other->stage]->verb_span, "'%s' waits for '%s' here",
-                         topology->pools[other->from_pool].name, topology->pools[other->to_pool].name);
+        weir_diag_relate(checker->bag, diag, checker->stage_nodes[topology->queues[other->queue].stage]->verb_span,
+                         "'%s' waits for '%s' here", topology->pools[other->pool].name,
+                         topology->pools[topology->queues[other->queue].to_pool].name);
         shown++;
     }
     weir_diag_hint(checker->bag, diag, "let one of them refuse: `full reject`");
@@ -59,22 +61,22 @@ static bool search_from(struct search *search, uint32_t start)
     uint32_t pool = start;
     search->mark[pool] = ON_WAY;
     for (;;) {
-        uint32_t queue = search->first_queue[pool];
-        if (queue == WEIR_NONE) {
+        const struct weir_pusher *pusher = search->first[pool];
+        if (!pusher) {
             search->mark[pool] = DONE;
             if (search->depth == 0)
                 return false;
-            pool = topology->queues[search->way[--search->depth]].from_pool;
+            pool = search->way[--search->depth]->pool;
             continue;
         }
-        search->first_queue[pool] = search->next_queue[queue];
-        uint32_t to = topology->queues[queue].to_pool;
+        search->first[pool] = search->next_of[pusher->number];
+        uint32_t to = topology->queues[pusher->queue].to_pool;
         if (search->mark[to] == ON_WAY) {
-            complain_about_cycle(search, queue);
+            complain_about_cycle(search, pusher->queue);
             return true;
         }
         if (search->mark[to] == UNSEEN) {
-            search->way[search->depth++] = queue;
+            search->way[search->depth++] = pusher;
             search->mark[to] = ON_WAY;
             pool = to;
         }
@@ -87,25 +89,22 @@ static void check_cycles(struct weir_checker *checker)
     struct weir_arena *scratch = &checker->bag->arena;
     struct search search = {
         .checker = checker,
-        .first_queue = weir_arena_alloc(scratch, topology->pool_count * sizeof(uint32_t)),
-        .next_queue = weir_arena_alloc(scratch, topology->queue_count * sizeof(uint32_t)),
-        .way = weir_arena_alloc(scratch, topology->pool_count * sizeof(uint32_t)),
+        .first = weir_arena_zalloc(scratch, topology->pool_count * sizeof *search.first),
+        .next_of = weir_arena_zalloc(scratch, checker->pusher_count * sizeof *search.next_of),
+        .way = weir_arena_zalloc(scratch, topology->pool_count * sizeof *search.way),
         .mark = weir_arena_zalloc(scratch, topology->pool_count),
     };
-    if (!search.first_queue || !search.next_queue || !search.way || !search.mark) {
+    if (!search.first || !search.next_of || !search.way || !search.mark) {
         checker->bag->failed = true;
         return;
     }
-    for (uint32_t i = 0; i < topology->pool_count; i++)
-        search.first_queue[i] = WEIR_NONE;
-    for (uint32_t i = topology->queue_count; i-- > 0;) {
-        const struct weir_topology_queue *queue = &topology->queues[i];
-        bool blocks = queue->kind == WEIR_QUEUE_HANDOFF && queue->full == WEIR_FULL_BLOCK && queue->from_pool != queue->to_pool;
+    for (const struct weir_pusher *pusher = checker->pushers; pusher; pusher = pusher->next) {
+        const struct weir_topology_queue *queue = &topology->queues[pusher->queue];
         /* A pool that listens takes no handoffs, and that has been said. */
-        if (!blocks || queue->from_pool == WEIR_NONE || topology->pools[queue->to_pool].listens)
+        if (queue->full != WEIR_FULL_BLOCK || pusher->pool == queue->to_pool || topology->pools[queue->to_pool].listens)
             continue;
-        search.next_queue[i] = search.first_queue[queue->from_pool];
-        search.first_queue[queue->from_pool] = i;
+        search.next_of[pusher->number] = search.first[pusher->pool];
+        search.first[pusher->pool] = pusher;
     }
     for (uint32_t i = 0; i < topology->pool_count; i++)
         if (search.mark[i] == UNSEEN && search_from(&search, i))
@@ -127,14 +126,15 @@ static void check_unused(struct weir_checker *checker)
                                                "nothing uses the pool '%s'", topology->pools[i].name);
         weir_diag_hint(checker->bag, diag, "remove it, or name it in a `handoff`");
     }
-    if (checker->branches)
+    if (checker->pipeline_unknown)
         return;
     for (uint32_t i = checker->entered_count; i < topology->pipeline_count; i++) {
         if (topology->pipelines[i].stage_count == 0)
             continue; /* which is an error of its own */
         struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_W105_UNUSED, checker->pipeline_nodes[i]->name_span,
-                                               "nothing enters '%s': it has no `listen`", topology->pipelines[i].name);
-        weir_diag_hint(checker->bag, diag, "begin it with `listen tcp ADDRESS on POOL`; as it is, it is left out of the server");
+                                               "nothing enters '%s': it has no `listen`, and no `then` or `tee` leads to it", topology->pipelines[i].name);
+        weir_diag_hint(checker->bag, diag, "begin it with `listen tcp ADDRESS on POOL`, or lead to it by `then %s`; as it is, it is left out of the server",
+                       topology->pipelines[i].name);
     }
 }
 

@@ -6,7 +6,8 @@
  * Threads: owner only.
  * Errors: in the bag.
  *
- * Pipelines that listen come first in the topology, tails after them: what nothing enters is cut off at the end.
+ * Pipelines that listen come first in the topology, then the tails that they lead to; what nothing enters comes last, and is cut
+ * off at the end.
  */
 #ifndef WEIR_LANG_CHECKER_H
 #define WEIR_LANG_CHECKER_H
@@ -18,6 +19,38 @@ enum weir_name_kind { WEIR_NAME_POOL, WEIR_NAME_PIPELINE, WEIR_NAME_STAGE };
 #define WEIR_NAME_VALUE(kind, index) ((uint32_t)(kind) << 30 | (index))
 #define WEIR_NAME_KIND(value) ((enum weir_name_kind)((value) >> 30))
 #define WEIR_NAME_INDEX(value) ((value) & 0x3fffffffu)
+
+enum weir_group { WEIR_GROUP_UNENTERED, WEIR_GROUP_LISTENS, WEIR_GROUP_TAIL, WEIR_GROUP_COUNT };
+
+/* How far an item has come. */
+enum weir_form { WEIR_FORM_UNKNOWN, WEIR_FORM_STREAM, WEIR_FORM_FRAME, WEIR_FORM_MESSAGE, WEIR_FORM_ENCODED };
+
+/* One way in that comes to the top of a pipeline, by the threads of one pool. */
+struct weir_way_in {
+    struct weir_way_in *next;
+    uint32_t way, pool;
+    bool received; /* as items that were received, not only as copies of them */
+};
+
+/* What comes in at the top of a pipeline: merged from all who enter it. */
+struct weir_entrance {
+    bool entered;
+    struct weir_span span;          /* who entered first */
+    enum weir_form form;
+    uint32_t frame, decode, encode; /* stages that brought it there, or WEIR_NONE */
+    uint64_t frame_max, decode_max; /* 0: unknown */
+    struct weir_way_in *ways;
+};
+
+/* A pool that pushes into a queue. */
+struct weir_pusher {
+    struct weir_pusher *next;
+    uint32_t pool, queue;
+    uint32_t number; /* counts up from 0, the newest comes first in the list */
+};
+
+/* Ids of instances have 16 bits in the contract's records. */
+#define WEIR_INSTANCES_MOST 65000u
 
 /* What an expectation may speak of. */
 struct weir_scope {
@@ -40,10 +73,16 @@ struct weir_checker {
     bool *pool_named;           /* by pool: some stage names it */
     uint32_t *pool_listener;    /* by pool: the first stage that listens on it, or WEIR_NONE */
     uint32_t *pool_taker;       /* by pool: the first handoff into it, or WEIR_NONE */
+    enum weir_group *groups;    /* by pipeline, in the order of the file */
+    uint32_t listen_count;      /* pipelines that listen */
     uint32_t entered_count, entered_stage_count;
+    struct weir_entrance *entrances; /* by pipeline */
+    uint32_t way_in_count;      /* of all entrances */
+    struct weir_pusher *pushers; /* newest first */
+    uint32_t pusher_count;
     bool pool_unknown;          /* a name was wrong: don't say that a pool is unused */
+    bool pipeline_unknown;      /* the same of a pipeline */
     bool bound;                 /* there are lines for a running server */
-    bool branches;              /* there is a `tee` or `then` */
 };
 
 const char *weir_checker_text(const struct weir_checker *checker, struct weir_span span);
@@ -51,6 +90,15 @@ char *weir_checker_dup(struct weir_checker *checker, struct weir_span span);
 
 /* check_flow.c: walks pipeline `index` from top to bottom; fills its stages, queues and way. */
 void weir_check_flow(struct weir_checker *checker, uint32_t index);
+/* check_tails.c */
+/* Which pipelines listen, and which others they lead to. */
+void weir_check_groups(struct weir_checker *checker);
+/* Walks all pipelines, each one after those that lead to it. */
+void weir_check_flows(struct weir_checker *checker);
+/* A `tee` or `then` leads on, with what has come so far; `pool`: whose threads run it, or WEIR_NONE: those that brought it. */
+void weir_check_enter(struct weir_checker *checker, uint32_t stage, const struct weir_entrance *from, uint32_t pool);
+/* Numbers the instances of what is entered. */
+void weir_check_instances(struct weir_checker *checker);
 /* check_pools.c: what only shows when all pipelines are known. */
 void weir_check_pools(struct weir_checker *checker);
 /* check_address.c: E018, E034, W107. */

@@ -146,6 +146,11 @@ static const struct row rows[WEIR_CODE_COUNT] = {
         "The second could not be bound. A server binds everything before it accepts anything, so it would\n"
         "not start at all.\n",
     },
+    [WEIR_E035_NO_PIPELINE] = {
+        "E035", "there is no such pipeline",
+        "`then NAME` and `tee NAME` name a pipeline of the file that has no `listen` of its own. It may stand\n"
+        "anywhere in it.\n",
+    },
     [WEIR_E040_LISTEN_FIRST] = {
         "E040", "`listen` must come first",
         "A pipeline begins where its messages come in. What stands above `listen` could never run.\n",
@@ -195,6 +200,36 @@ static const struct row rows[WEIR_CODE_COUNT] = {
         "E049", "nothing listens",
         "A pipeline without `listen` is a tail that others reach by `then` or `tee`. A file with only\n"
         "tails makes no server.\n",
+    },
+    [WEIR_E050_ENTERS_LISTENER] = {
+        "E050", "a pipeline that listens can't be entered by others",
+        "Its first stages stand on the bytes of a connection, and whoever reads the file takes it that all of\n"
+        "its items came in by its own listener. What several ways in share is a tail, a pipeline without\n"
+        "`listen`:\n"
+        "\n"
+        "    pipeline tcp   { listen tcp ... then core }\n"
+        "    pipeline local { listen unix ... then core }\n"
+        "    pipeline core  { index ... reply }\n",
+    },
+    [WEIR_E051_CIRCLE] = {
+        "E051", "pipelines that lead in a circle",
+        "An item that follows `then` or `tee` round a circle never ends, and with `tee` it multiplies.\n",
+    },
+    [WEIR_E052_FORMS_DIFFER] = {
+        "E052", "a tail that is entered in different forms",
+        "All that enters a tail must have come equally far: bytes that are to be decoded there, or messages\n"
+        "that are. A tail that begins with `decode` can't take messages, and one that begins with `index`\n"
+        "can't take bytes. Decode in the pipelines that listen, or in the tail, but the same for all.\n",
+    },
+    [WEIR_E053_BATCH_OWED] = {
+        "E053", "a batch of requests that are owed a reply",
+        "`batch` makes one item of many, so that only one reply could be sent for all of them. Riemann over\n"
+        "TCP owes one for each request. Batch what a `tee` copies, which owes none, or what comes in by UDP or\n"
+        "as Graphite.\n",
+    },
+    [WEIR_E054_TOO_MANY_WAYS] = {
+        "E054", "more ways through tails than can be told apart",
+        "Each stage of a shared tail is measured once for each way in, and there are 65,000 numbers for that.\n",
     },
     [WEIR_E060_OWN_POOL] = {
         "E060", "a handoff to its own pool",

@@ -225,10 +225,8 @@ static bool parse_filter(struct weir_parser *parser, struct weir_tree_stage *sta
 /* "batch" INT "within" DUR */
 static bool parse_batch(struct weir_parser *parser, struct weir_tree_stage *stage)
 {
-    struct weir_tree_number within;
-    not_built(stage, stage->verb_span, "`batch`");
     return weir_parser_int(parser, "the number of events", 1, UINT32_MAX, &stage->limit) &&
-           weir_parser_expect(parser, "within") && weir_parser_duration(parser, "the longest wait", &within);
+           weir_parser_expect(parser, "within") && weir_parser_duration(parser, "the longest wait", &stage->within);
 }
 
 /* slots = "connections" INT "in_flight" INT ; */
@@ -312,7 +310,6 @@ static bool parse_call(struct weir_parser *parser, struct weir_tree_stage *stage
 /* ("tee"|"then") NAME */
 static bool parse_branch(struct weir_parser *parser, struct weir_tree_stage *stage)
 {
-    not_built(stage, stage->verb_span, stage->verb == WEIR_TEE ? "`tee`" : "`then`");
     return weir_parser_name(parser, "a pipeline's name", &stage->target_span);
 }
 

@@ -40,7 +40,7 @@ static int set_up(void **state)
     for (uint32_t i = 0; i < 7; i++) {
         stages[i] = (struct weir_topology_stage){ .name = rows[i].name, .full_name = rows[i].full, .verb = rows[i].verb, .pool = rows[i].pool,
                                                   .finish_pool = rows[i].verb == WEIR_REPLY ? 1 : rows[i].pool, .queue = rows[i].queue };
-        instances[i] = (struct weir_topology_instance){ rows[i].full, i, 0 };
+        instances[i] = (struct weir_topology_instance){ rows[i].full, i, 0, rows[i].pool };
     }
     stages[0].address = "127.0.0.1:5555";
     stages[1].max_bytes = 65536;

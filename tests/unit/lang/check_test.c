@@ -165,16 +165,70 @@ static void queries(void **state)
     expect_findings(POOLS HEAD HANDOFF "decode riemann\nbusy 1\nfilter 'a b'\n" TAIL, "E016:1 E070:b");
 }
 
+#define TCP "listen tcp 127.0.0.1:1 on io\nframe length32 max 1MiB\n"
+#define TCP2 "listen tcp 127.0.0.1:2 on io\nframe length32 max 1MiB\n"
+
+static void tails(void **state)
+{
+    (void)state;
+    expect_findings(POOLS "pipeline a {\n" TCP "then t\n}\npipeline b {\n" TCP2 "then t\n}\npipeline t {\n" HANDOFF
+                          "decode riemann\nindex\n" TAIL, "");
+    expect_findings(POOLS "pipeline a {\n" TCP HANDOFF "decode riemann\ntee t\n" TAIL "pipeline t {\nindex\ndrop\n}\n", "");
+    /* names */
+    expect_findings(POOLS "pipeline a {\n" TCP "then workers\n}\n", "E035:workers");
+    expect_findings(POOLS "pipeline a {\n" TCP HANDOFF "then tail1\n}\npipeline tail {\ndecode riemann\n" TAIL, "E035:tail1");
+    expect_findings(POOLS "pipeline a {\n" TCP HANDOFF "decode riemann\ntee b\n" TAIL "pipeline b {\n" TCP2 HANDOFF "decode riemann\n" TAIL,
+                    "E050:b");
+    /* circles */
+    expect_findings(POOLS "pipeline a {\n" TCP HANDOFF "decode riemann\nthen t\n}\npipeline t {\nindex\nthen u\n}\n"
+                          "pipeline u {\ntee t\n" TAIL, "E051:t");
+    expect_findings(POOLS "pipeline a {\n" TCP HANDOFF "decode riemann\nthen t\n}\npipeline t {\nthen t\n}\n", "E051:t");
+    /* forms */
+    expect_findings(POOLS "pipeline a {\n" TCP "then t\n}\npipeline b {\n" TCP2 "decode riemann\nthen t\n}\npipeline t {\n" HANDOFF
+                          "index\n" TAIL, "E052:t");
+    expect_findings(POOLS "pipeline a {\n" TCP "then t\n}\npipeline t {\n" HANDOFF "index\n" TAIL, "E045:index");
+    expect_findings(POOLS "pipeline a {\n" TCP "decode riemann\nthen t\n}\npipeline t {\ndecode riemann\n" HANDOFF "index\n" TAIL,
+                    "E046:decode");
+    expect_findings(POOLS "pipeline a {\nlisten tcp 127.0.0.1:1 on io\nthen t\n}\npipeline t {\n" HANDOFF "decode riemann\n" TAIL,
+                    "E044:then");
+    expect_findings(POOLS "pipeline a {\n" TCP "then t\n}\npipeline t {\nhandoff workers limit 1KiB full block\ndecode riemann\n" TAIL,
+                    "E062:1KiB");
+    expect_findings(POOLS "pipeline a {\nlisten udp 127.0.0.1:1 on io\nthen t\n}\npipeline t {\nframe length32 max 1KiB\n" HANDOFF
+                          "decode riemann\ndrop\n}\n", "E046:frame W104:full block");
+    expect_findings(POOLS "pipeline a {\nlisten udp 127.0.0.1:1 on io\nthen t\n}\npipeline t {\nhandoff workers limit 1KiB full block\n"
+                          "decode riemann\ndrop\n}\n", "E062:1KiB W104:full block");
+    /* replies */
+    expect_findings(POOLS "pipeline a {\n" TCP HANDOFF "decode riemann\nthen t\n}\npipeline t {\ndrop\n}\n", "E048:drop");
+    expect_findings(POOLS "pipeline a {\n" TCP HANDOFF "decode riemann\nthen t\n}\npipeline t {\nindex\nreply\n}\n", "E047:reply");
+    expect_findings(POOLS "pipeline a {\n" TCP HANDOFF "decode riemann\nbatch 10 within 1s\n" TAIL, "E053:batch");
+    expect_findings(POOLS "pipeline a {\n" TCP HANDOFF "decode riemann\nthen t\n}\npipeline t {\nbatch 10 within 1s\n" TAIL,
+                    "E053:batch");
+    expect_findings(POOLS "pipeline a {\n" TCP HANDOFF "decode riemann\ntee t\n" TAIL "pipeline t {\nbatch 10 within 1s\ndrop\n}\n", "");
+    expect_findings(POOLS "pipeline a {\n" TCP HANDOFF "decode riemann\ntee t\n" TAIL "pipeline t {\nbatch 10 within 0s\ndrop\n}\n",
+                    "E017:0s");
+    /* pools: each way in brings its own */
+    expect_findings(POOLS "pool io2 threads 1\npipeline a {\nlisten tcp 127.0.0.1:1 on io2\nframe length32 max 1MiB\nthen t\n}\n"
+                          "pipeline b {\n" TCP2 HANDOFF "then t\n}\npipeline t {\n" HANDOFF "decode riemann\n" TAIL,
+                    "E060:workers");
+    expect_findings(POOLS "pool io2 threads 1\npipeline a {\n" TCP "decode riemann\nthen t\n}\n"
+                          "pipeline b {\nlisten tcp 127.0.0.1:2 on io2\nframe length32 max 1MiB\n" HANDOFF "decode riemann\nthen t\n}\n"
+                          "pipeline t {\ncall 'x.c' f\n" TAIL, "W102:call");
+    expect_findings("pool io threads 1\npool x threads 1\npool y threads 1\npipeline a {\n" TCP "handoff x limit 1MiB full block\nthen t\n}\n"
+                    "pipeline b {\n" TCP2 "then u\n}\npipeline t {\nhandoff y limit 1MiB full block\nthen u\n}\n"
+                    "pipeline u {\nhandoff x limit 1MiB full block\ndecode riemann\n" TAIL, "E064:full block");
+    /* what nothing enters */
+    expect_findings(SERVER "pipeline t {\nthen u\n}\npipeline u {\nindex\n" TAIL, "W105:t W105:u");
+    expect_findings("pool io threads 1\npipeline t {\nthen u\n}\npipeline u {\nindex\n" TAIL, "E049:t");
+}
+
 static void not_built(void **state)
 {
     (void)state;
     static const struct {
         const char *lines, *expected;
     } rows[] = {
-        { "batch 10 within 1s\n", "E013:batch" },
         { "forward riemann 127.0.0.1:1 connections 1 in_flight 2\n", "E013:forward" },
         { "store postgres 'db' table t create connections 1 in_flight 2 on_loss retry\n", "E013:store" },
-        { "tee q\n", "E013:tee" },
         { "stage x at fn\n", "E013:stage" },
         { "queue x push a pop b depth n\n", "E013:queue" },
     };
@@ -184,7 +238,7 @@ static void not_built(void **state)
         expect_findings(text, rows[i].expected);
     }
     expect_findings(POOLS "pipeline p {\nlisten unix '/s' on io\nframe lines max 1KiB\n" HANDOFF "then q\n}\n",
-                    "E013:unix E013:lines E013:then");
+                    "E013:unix E013:lines E035:q");
     expect_findings(
         POOLS "pipeline p {\nlisten tcp 127.0.0.1:1 on io tls cert 'c' key 'k' client_ca 'a' allow 10.0.0.0/8 ::1/128 as l\n"
               "frame length32 max 1B\n" HANDOFF "decode riemann\n" TAIL,
@@ -245,7 +299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clean),    cmocka_unit_test(names),     cmocka_unit_test(addresses),
         cmocka_unit_test(order),    cmocka_unit_test(handoffs),  cmocka_unit_test(cycles),
-        cmocka_unit_test(warnings), cmocka_unit_test(queries),   cmocka_unit_test(not_built),
+        cmocka_unit_test(warnings), cmocka_unit_test(queries),   cmocka_unit_test(not_built), cmocka_unit_test(tails),
         cmocka_unit_test(no_cascade),
         cmocka_unit_test(datagrams),
     };

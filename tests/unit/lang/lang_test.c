@@ -235,9 +235,78 @@ static void a_thousand_stages(void **state)
     assert_true(best < 50000000);
 }
 
+/* Two listeners and what one of them copies come into one tail; it hands off once for all, and answers each on its own. */
+static void a_shared_tail(void **state)
+{
+    (void)state;
+    struct findings f;
+    findings_load(&f, "pool io threads 1\npool io2 threads 1\npool workers threads 2\n"
+                      "pipeline unused {\nindex\nreply\n}\n"
+                      "pipeline core {\nhandoff workers limit 64MiB full reject\ndecode riemann\nencode riemann\nreply\n}\n"
+                      "pipeline a {\nlisten tcp [::1]:0 on io\nframe length32 max 1MiB\nthen core\n}\n"
+                      "pipeline b {\nlisten tcp [::1]:0 on io2\nframe length32 max 2MiB\nthen core\n}\n");
+    const struct weir_topology *t = &f.topology;
+    assert_int_equal(f.rc, 0);
+    /* Those that listen, and then what they lead to. */
+    assert_int_equal(t->pipeline_count, 3);
+    assert_string_equal(t->pipelines[2].name, "core");
+    assert_int_equal(t->pipelines[2].first_stage, 6);
+    assert_int_equal(t->pipelines[2].way, WEIR_NONE);
+    assert_int_equal(t->stage_count, 10);
+    assert_int_equal(t->stages[2].target, 2);
+    static const char *const names[] = { "a.listen", "a.frame", "a.then", "b.listen", "b.frame", "b.then",
+                                         "core.handoff@(inside)", "core.decode@(inside)", "core.encode@(inside)", "core.reply@(inside)",
+                                         "core.handoff@a", "core.decode@a", "core.encode@a", "core.reply@a",
+                                         "core.handoff@b", "core.decode@b", "core.encode@b", "core.reply@b" };
+    assert_int_equal(t->instance_count, 18);
+    for (uint32_t i = 0; i < 18; i++) {
+        assert_string_equal(t->instances[i].name, names[i]);
+        assert_int_equal(t->instances[i].stage, i < 10 ? i : 6 + (i - 6) % 4);
+        assert_int_equal(t->instances[i].way, i < 3 ? 0 : i < 6 ? 1 : i < 10 ? WEIR_NONE : (i - 10) / 4);
+    }
+    assert_int_equal(t->instances[10].pool, 0); /* each way pushes on its own pool, */
+    assert_int_equal(t->instances[14].pool, 1);
+    assert_int_equal(t->instances[15].pool, 2); /* and goes on where the queue leads to */
+    /* One queue for all that hand off, one ring for each that is answered. */
+    assert_int_equal(t->queue_count, 3);
+    assert_string_equal(t->queues[0].name, "core.handoff");
+    assert_int_equal(t->queues[0].way, WEIR_NONE);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_string_equal(t->queues[1 + i].name, i ? "core.reply@b" : "core.reply@a");
+        assert_int_equal(t->queues[1 + i].stage, 9);
+        assert_int_equal(t->queues[1 + i].way, i);
+        assert_int_equal(t->queues[1 + i].from_pool, 2);
+        assert_int_equal(t->queues[1 + i].to_pool, i);
+    }
+    assert_int_equal(t->stages[9].queue, 1);
+    findings_release(&f);
+}
+
+/* Of a tail that one way leads to each stage is there once, whatever is born inside. */
+static void a_tail_of_one(void **state)
+{
+    (void)state;
+    struct findings f;
+    findings_load(&f, "pool io threads 1\npipeline a {\nlisten tcp [::1]:0 on io\nframe length32 max 1MiB\ndecode riemann\ntee log\nthen core\n}\n"
+                      "pipeline core {\nencode riemann\nreply\n}\npipeline log {\nbatch 10 within 2s\nindex\ndrop\n}\n");
+    const struct weir_topology *t = &f.topology;
+    assert_int_equal(f.rc, 0);
+    assert_int_equal(t->instance_count, 10);
+    for (uint32_t i = 0; i < 10; i++) {
+        assert_string_equal(t->instances[i].name, t->stages[i].full_name);
+        assert_int_equal(t->instances[i].way, 0);
+    }
+    assert_int_equal(t->queue_count, 1);
+    assert_string_equal(t->queues[0].name, "core.reply");
+    assert_int_equal(t->stages[7].limit, 10);
+    assert_int_equal(t->stages[7].within_ns, 2000000000);
+    findings_release(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_shared_tail), cmocka_unit_test(a_tail_of_one),
         cmocka_unit_test(before),
         cmocka_unit_test(arguments),
         cmocka_unit_test(defaults),
