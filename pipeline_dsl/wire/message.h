@@ -54,9 +54,14 @@ int weir_message_decode(struct weir_message *message, struct weir_arena *arena, 
                         struct weir_error *error);
 
 /* Appends the encoded message, without a frame header / with its 4-byte big-endian length in front. What is no UTF-8 goes out
- * with U+FFFD in its place. Several metric fields may go out for one metric, all with the same number; a FLOAT goes alone. */
+ * with U+FFFD in its place. An integer and a double go out as a float too, as near as one comes; a FLOAT goes alone. */
 int weir_message_encode(const struct weir_message *message, struct weir_buffer *out, struct weir_error *error);
 int weir_message_encode_framed(const struct weir_message *message, struct weir_buffer *out, struct weir_error *error);
+
+/* A framed reply, ok, that gets its events one by one: begun in an empty buffer. Running out of memory shows in `out->failed`. */
+void weir_message_reply_begin(struct weir_buffer *out);
+int weir_message_reply_add(struct weir_buffer *out, const struct weir_event *event, struct weir_error *error);
+void weir_message_reply_end(struct weir_buffer *out);
 
 /* How much memory a decoded message holds, bytes. `typed` knows the message's type and visits its fields directly;
  * `reflect` knows nothing: it walks the protobuf descriptors field by field, and sums what it finds, as a type-blind

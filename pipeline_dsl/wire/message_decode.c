@@ -184,7 +184,7 @@ int weir_message_decode(struct weir_message *message, struct weir_arena *arena, 
         .raw = raw,
     };
     if (raw->query)
-        decoded.query = bytes_of(raw->query->has_string, raw->query->string);
+        decoded.query = bytes_of(true, raw->query->string); /* a query without its text is an empty one */
     if (!events_of(&decoded, arena, raw))
         return out_of_memory(arena, size, error);
     *message = decoded;

@@ -9,9 +9,9 @@
  *
  * What is no UTF-8 is rare: such a message is copied with U+FFFD in its place, and the copy encoded.
  *
- * Clients differ in which metric field they read first, so every one that is set holds the same number: an integer goes as
- * sint64, a double as d, and both also as f where a float holds that number exactly. A float goes as f alone, and so comes
- * back as a float. Time goes both in seconds and in microseconds, since old clients know only the first.
+ * Clients differ in which metric field they read first, and some know only f, so every one that can be set is, with the same number:
+ * an integer goes as sint64, a double as d, and both also as f, as near as a float comes. A float goes as f alone, and so comes back
+ * as a float. Time goes both in seconds and in microseconds, since old clients know only the first.
  */
 #include "pipeline_dsl/wire/message.h"
 
@@ -165,22 +165,19 @@ static uint64_t zigzag(int64_t value)
     return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
 }
 
-/* Does a float hold the metric's very number? */
+/* The float nearest to the metric, where there is one. */
 static bool has_float(const struct weir_event *event, float *is)
 {
     double value = event->metric_double;
     switch (event->metric_kind) {
     case WEIR_METRIC_INT:
         *is = (float)event->metric_int;
-        /* 2^63 is the float that INT64_MAX rounds to; it has no way back. */
-        return *is < 0x1p63f && (int64_t)*is == event->metric_int;
+        return true;
     case WEIR_METRIC_DOUBLE:
-        /* A finite double beyond a float's range has no float; converting it would be undefined. */
+    case WEIR_METRIC_FLOAT:
+        /* A finite double beyond a float's range has none; converting it would be undefined. */
         if (isfinite(value) && fabs(value) > (double)__FLT_MAX__)
             return false;
-        *is = (float)value;
-        return !isfinite(value) || (double)*is == value;
-    case WEIR_METRIC_FLOAT:
         *is = (float)value;
         return true;
     case WEIR_METRIC_NIL:
@@ -362,4 +359,43 @@ int weir_message_encode(const struct weir_message *message, struct weir_buffer *
 int weir_message_encode_framed(const struct weir_message *message, struct weir_buffer *out, struct weir_error *error)
 {
     return encode(message, true, out, error);
+}
+
+/* --- a reply in pieces ---------------------------------------------------------------------------------------------------- */
+
+void weir_message_reply_begin(struct weir_buffer *out)
+{
+    weir_buffer_add(out, weir_message_ack, sizeof weir_message_ack);
+}
+
+static int add_valid(struct weir_buffer *out, const struct weir_event *event, struct weir_error *error)
+{
+    size_t inner = event_size(event), size = 1 + varint_size(inner) + inner;
+    uint8_t *start = (uint8_t *)weir_buffer_extend(out, size);
+    if (!start)
+        return weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "out of memory while encoding a reply of %zu bytes", out->length);
+    size_t put = (size_t)(put_event(start, event) - start);
+    if (put != size)
+        weir_bug("%zu bytes encoded where %zu were foreseen", put, size);
+    return 0;
+}
+
+int weir_message_reply_add(struct weir_buffer *out, const struct weir_event *event, struct weir_error *error)
+{
+    if (event_valid(event))
+        return add_valid(out, event, error);
+    struct weir_arena scratch;
+    struct weir_event repaired = *event;
+    weir_arena_init(&scratch, 0, SIZE_MAX);
+    int rc = repair_event(&scratch, &repaired)
+                 ? add_valid(out, &repaired, error)
+                 : weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "out of memory while encoding a reply of %zu bytes", out->length);
+    weir_arena_release(&scratch);
+    return rc;
+}
+
+void weir_message_reply_end(struct weir_buffer *out)
+{
+    if (out->length >= WEIR_FRAME_HEADER)
+        weir_frame_header((uint8_t *)out->data, (uint32_t)(out->length - WEIR_FRAME_HEADER));
 }

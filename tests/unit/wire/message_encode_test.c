@@ -143,6 +143,30 @@ static void events_of_every_shape_come_back(void **state)
     free(pool);
 }
 
+static void a_reply_in_pieces_is_the_same_reply(void **state)
+{
+    (void)state;
+    struct weir_event events[] = {
+        { .host = { (const uint8_t *)"h", 1 }, .has_time = true, .time_us = 1 },
+        { .service = { (const uint8_t *)"\xff", 1 }, .metric_kind = WEIR_METRIC_INT, .metric_int = 9007199254740993 },
+        { .state = { (const uint8_t *)"", 0 } },
+    };
+    for (size_t count = 0; count <= 3; count++) {
+        struct weir_message message = { .has_ok = true, .ok = true, .events = events, .event_count = count };
+        struct weir_buffer whole = WEIR_BUFFER_INIT, pieces = WEIR_BUFFER_INIT;
+        assert_int_equal(weir_message_encode_framed(&message, &whole, NULL), 0);
+        weir_message_reply_begin(&pieces);
+        for (size_t i = 0; i < count; i++)
+            assert_int_equal(weir_message_reply_add(&pieces, &events[i], NULL), 0);
+        weir_message_reply_end(&pieces);
+        assert_false(pieces.failed);
+        assert_int_equal(pieces.length, whole.length);
+        assert_memory_equal(pieces.data, whole.data, whole.length);
+        weir_buffer_release(&whole);
+        weir_buffer_release(&pieces);
+    }
+}
+
 static void what_is_no_utf8_is_repaired_wherever_it_stands(void **state)
 {
     (void)state;
@@ -211,6 +235,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_of_every_shape_come_back),
+        cmocka_unit_test(a_reply_in_pieces_is_the_same_reply),
         cmocka_unit_test(what_is_no_utf8_is_repaired_wherever_it_stands),
         cmocka_unit_test(what_a_reply_holds_is_kept),
         cmocka_unit_test(absent_members_of_lists_are_empty),
