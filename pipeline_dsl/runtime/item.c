@@ -118,8 +118,13 @@ static void reply_error(struct weir_item *item, const char *text, size_t size)
 
 void weir_item_encode_reply(struct weir_item *item)
 {
+    static const char no_index[] = "no index";
     if (item->answer_failed)
         reply_error(item, item->answer_error, strlen(item->answer_error));
+    else if (item->reply.length > sizeof weir_message_ack)
+        item->reply_kind = WEIR_REPLY_BYTES;
+    else if (item->decoded && item->message.query.data && !item->reply.length)
+        reply_error(item, no_index, sizeof no_index - 1);
     else
         item->reply_kind = WEIR_REPLY_ACK;
 }

@@ -45,7 +45,7 @@ struct weir_item {
     bool answer_failed;
     const char *answer_error; /* static, or in the arena */
     enum weir_reply_kind reply_kind;
-    struct weir_buffer reply; /* framed; of kind BYTES */
+    struct weir_buffer reply; /* framed; of kind BYTES, or what a query found, of no kind until it is encoded */
 
     /* for the tracer */
     uint32_t weight; /* 0: not stamped */
@@ -78,8 +78,9 @@ static inline bool weir_item_owes_reply(const struct weir_item *item)
     return item->way->reply_stage != 0;
 }
 
-/* The answer becomes a framed reply: an acknowledgement, or ok=false with its reason. Without memory for it: an
- * acknowledgement can't fail, and an error is sent without its text. */
+/* The answer becomes a framed reply: what a query found, an acknowledgement, or ok=false with its reason. Without memory for it: an
+ * acknowledgement can't fail, and an error is sent without its text. A query that found nothing looks like an acknowledgement, and
+ * is one; a query that no index has seen is an error. */
 void weir_item_encode_reply(struct weir_item *item);
 /* ok=false with this reason, instead of whatever the stages would have answered; nothing, where no reply is owed. */
 void weir_item_refuse(struct weir_item *item, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,42 +1,29 @@
 /*
- * DESIGN: 32 shards, chosen by the top bits of the key's hash; in each a chained hash table under a mutex, doubled when it holds
- * as many entries as buckets. The events of a message are sorted by shard first, so that a message of 100 takes 30 locks and not
- * 100, and a shard that another thread holds just now is left for the end. An event is one block: the numbers in front, then every
- * string behind the other, each with its size, so that a write that fits the old block is a copy and no malloc; series report
- * again and again with the same shape.
+ * DESIGN: 32 shards, chosen by the first bits of the key's hash; in each a hash table under a mutex (index_table.c). The events of
+ * a message are sorted by shard first, so that a message of 100 takes 30 locks and not 100, and a shard that another thread holds
+ * just now is left for the end. An event is one block, so that a write that fits the old block is a copy and no malloc; series
+ * report again and again with the same shape.
  *
  * Events of one key stay in their order: they share a shard, and the sort is stable.
+ *
+ * Who walks through the index pins what the next segment holds, and reads it without the lock: however long a query takes for an
+ * event, and however large that is, writers wait for no more than the pinning. A write to a pinned entry makes a new block
+ * instead, and the old one goes when it is unpinned.
  *
  * Lock order: one shard's mutex at a time, innermost.
  */
 #include "pipeline_dsl/stages/index.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "base/error.h"
-#include "pipeline_dsl/stages/stages.h"
 
-#define ABSENT UINT32_MAX /* a string's size when it is nil */
-#define FIRST_BUCKETS ((size_t)16)
-#define SWEEP_US 1000000u
 #define SORTED_MOST ((size_t)256) /* events that are sorted at once */
-
-struct weir_index_entry {
-    struct weir_index_entry *next;
-    uint64_t hash;
-    int64_t time_us;
-    int64_t metric_int;
-    double metric_double;
-    float ttl;
-    bool has_ttl;
-    uint8_t metric_kind;
-    uint32_t tag_count, attribute_count;
-    uint32_t capacity; /* of packed */
-    uint8_t packed[];  /* strings: 4 bytes of size, then the bytes. host, service, state, description, tags, keys and values */
-};
+#define PLACES ((uint64_t)1 << 32)
 
 /* --- keys ---------------------------------------------------------------------------------------------------------------- */
 
@@ -50,98 +37,48 @@ static uint64_t hash_bytes(uint64_t hash, struct weir_bytes bytes)
 {
     const uint8_t *data = bytes.data;
     size_t size = bytes.size;
+    uint64_t word = 0;
     hash = mix(hash, data ? size + 1 : 0);
-    for (; size >= 8; size -= 8, data += 8) {
-        uint64_t word;
+    if (size < 8) {
+        for (size_t i = 0; i < size; i++)
+            word = word << 8 | data[i];
+        return mix(hash, word);
+    }
+    for (; size > 8; size -= 8, data += 8) {
         memcpy(&word, data, 8);
         hash = mix(hash, word);
     }
-    if (size) {
-        uint64_t word = 0;
-        memcpy(&word, data, size);
-        hash = mix(hash, word);
-    }
-    return hash;
+    memcpy(&word, data + size - 8, 8); /* the last 8, some of them again */
+    return mix(hash, word);
 }
 
-static uint64_t hash_key(struct weir_bytes host, struct weir_bytes service)
+static uint32_t hash_key(const struct weir_index *index, struct weir_bytes host, struct weir_bytes service)
 {
-    return hash_bytes(hash_bytes(0, host), service);
+    return (uint32_t)(hash_bytes(hash_bytes(index->seed, host), service) >> 32);
 }
 
-static size_t shard_of(uint64_t hash)
+static size_t shard_of(uint32_t hash)
 {
-    _Static_assert(WEIR_INDEX_SHARDS == 1u << 5, "the top 5 bits choose");
-    return hash >> (64 - 5);
+    return hash >> (32 - WEIR_INDEX_SHARD_BITS);
 }
 
-static const uint8_t *unpack(const uint8_t *packed, struct weir_bytes *bytes)
+/* --- time ---------------------------------------------------------------------------------------------------------------- */
+
+static float ttl_of(const struct weir_index *index, bool has_ttl, float ttl)
 {
-    uint32_t size;
-    memcpy(&size, packed, sizeof size);
-    packed += sizeof size;
-    *bytes = size == ABSENT ? (struct weir_bytes){ NULL, 0 } : (struct weir_bytes){ packed, size };
-    return packed + bytes->size;
+    return has_ttl && !isnan(ttl) ? ttl : index->default_ttl;
 }
 
-static bool equal(struct weir_bytes a, struct weir_bytes b)
+static uint32_t due_unit(double us)
 {
-    return !a.data == !b.data && a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+    return us < 0 ? 0 : us >= 0x1p52 ? UINT32_MAX : (uint32_t)((uint64_t)us >> 20);
 }
 
-/* The link that points to the key's entry, or the empty one at the chain's end. */
-static struct weir_index_entry **find(struct weir_index_shard *shard, uint64_t hash, struct weir_bytes host,
-                                      struct weir_bytes service) WEIR_REQUIRES(shard->mutex)
+/* A client's time may be any number, so ages are doubles. */
+static bool overdue(const struct weir_index *index, const struct weir_index_entry *entry, int64_t now_us)
 {
-    struct weir_index_entry **link = &shard->buckets[hash & (shard->bucket_count - 1)];
-    for (; *link; link = &(*link)->next) {
-        struct weir_bytes h, s;
-        if ((*link)->hash != hash)
-            continue;
-        unpack(unpack((*link)->packed, &h), &s);
-        if (equal(h, host) && equal(s, service))
-            break;
-    }
-    return link;
-}
-
-/* --- packing ------------------------------------------------------------------------------------------------------------- */
-
-static size_t packed_size(const struct weir_event *event)
-{
-    size_t size = 4 * sizeof(uint32_t) + event->host.size + event->service.size + event->state.size + event->description.size;
-    for (uint32_t i = 0; i < event->tag_count; i++)
-        size += sizeof(uint32_t) + event->tags[i].size;
-    for (uint32_t i = 0; i < event->attribute_count; i++)
-        size += 2 * sizeof(uint32_t) + event->attributes[i].key.size + event->attributes[i].value.size;
-    return size;
-}
-
-static uint8_t *pack(uint8_t *packed, struct weir_bytes bytes)
-{
-    uint32_t size = bytes.data ? (uint32_t)bytes.size : ABSENT;
-    memcpy(packed, &size, sizeof size);
-    packed += sizeof size;
-    if (bytes.size)
-        memcpy(packed, bytes.data, bytes.size);
-    return packed + bytes.size;
-}
-
-static void fill(struct weir_index_entry *entry, const struct weir_event *event, int64_t now_us)
-{
-    entry->time_us = event->has_time ? event->time_us : now_us;
-    entry->ttl = event->ttl;
-    entry->has_ttl = event->has_ttl;
-    entry->metric_kind = (uint8_t)event->metric_kind;
-    entry->metric_int = event->metric_int;
-    entry->metric_double = event->metric_double;
-    entry->tag_count = event->tag_count;
-    entry->attribute_count = event->attribute_count;
-    uint8_t *packed = pack(pack(pack(pack(entry->packed, event->host), event->service), event->state), event->description);
-    for (uint32_t i = 0; i < event->tag_count; i++)
-        packed = pack(packed, event->tags[i]);
-    for (uint32_t i = 0; i < event->attribute_count; i++)
-        packed = pack(pack(packed, event->attributes[i].key), event->attributes[i].value);
+    double ttl = (double)ttl_of(index, entry->flags & WEIR_INDEX_HAS_TTL, entry->ttl);
+    return ttl < ((double)now_us - (double)entry->time_us) / 1e6;
 }
 
 /* --- the map ------------------------------------------------------------------------------------------------------------- */
@@ -149,138 +86,103 @@ static void fill(struct weir_index_entry *entry, const struct weir_event *event,
 void weir_index_init(struct weir_index *index, uint64_t ttl_ns, uint64_t limit)
 {
     *index = (struct weir_index){ .limit = limit, .default_ttl = ttl_ns ? (float)ttl_ns / 1e9f : 60.0f };
-    for (uint32_t i = 0; i < WEIR_INDEX_SHARDS; i++) {
-        struct weir_index_shard *shard = &index->shards[i];
-        weir_mutex_init(&shard->mutex);
-        shard->bucket_count = FIRST_BUCKETS;
-        shard->buckets = calloc(FIRST_BUCKETS, sizeof *shard->buckets);
-        if (!shard->buckets)
+    if (getrandom(&index->seed, sizeof index->seed, 0) != (ssize_t)sizeof index->seed)
+        weir_bug("the kernel has no random numbers");
+    for (uint32_t i = 0; i < WEIR_INDEX_SHARDS; i++)
+        if (weir_index_table_init(&index->shards[i]) != 0)
             weir_bug("no memory for an empty index");
-    }
 }
 
 void weir_index_release(struct weir_index *index)
 {
-    for (uint32_t i = 0; i < WEIR_INDEX_SHARDS; i++) {
-        struct weir_index_shard *shard = &index->shards[i];
-        for (size_t bucket = 0; bucket < shard->bucket_count; bucket++)
-            while (shard->buckets[bucket]) {
-                struct weir_index_entry *entry = shard->buckets[bucket];
-                shard->buckets[bucket] = entry->next;
-                free(entry);
-            }
-        free(shard->buckets);
-        weir_mutex_release(&shard->mutex);
-    }
+    for (uint32_t i = 0; i < WEIR_INDEX_SHARDS; i++)
+        weir_index_table_release(&index->shards[i]);
 }
 
-/* A table that can't grow only gets slower. */
-static void grow(struct weir_index_shard *shard)
-    WEIR_REQUIRES(shard->mutex)
+/* An entry that is no longer in the table. */
+static void drop(struct weir_index_entry *entry)
 {
-    size_t count = shard->bucket_count * 2;
-    struct weir_index_entry **buckets = calloc(count, sizeof *buckets);
-    if (!buckets)
-        return;
-    for (size_t bucket = 0; bucket < shard->bucket_count; bucket++)
-        while (shard->buckets[bucket]) {
-            struct weir_index_entry *entry = shard->buckets[bucket];
-            shard->buckets[bucket] = entry->next;
-            entry->next = buckets[entry->hash & (count - 1)];
-            buckets[entry->hash & (count - 1)] = entry;
-        }
-    free(shard->buckets);
-    shard->buckets = buckets;
-    shard->bucket_count = count;
+    if (entry->pins)
+        entry->pins |= WEIR_INDEX_ORPHAN;
+    else
+        free(entry);
 }
 
-static bool overdue(const struct weir_index *index, const struct weir_index_entry *entry, int64_t now_us)
+static void take_out(struct weir_index *index, struct weir_index_segment *segment, struct weir_index_slot *slot)
 {
-    float ttl = entry->has_ttl ? entry->ttl : index->default_ttl;
-    return (double)ttl < ((double)now_us - (double)entry->time_us) / 1e6; /* a client's time may be any number */
-}
-
-/* Makes room below the limit by dropping what is overdue in this shard; once a second, or each new key would cost a walk over all. */
-static void sweep(struct weir_index *index, struct weir_index_shard *shard, int64_t now_us)
-    WEIR_REQUIRES(shard->mutex)
-{
-    if ((uint64_t)now_us - (uint64_t)shard->swept_us < SWEEP_US) /* a clock that was set back counts as due */
-        return;
-    shard->swept_us = now_us;
-    for (size_t bucket = 0; bucket < shard->bucket_count; bucket++)
-        for (struct weir_index_entry **link = &shard->buckets[bucket]; *link;) {
-            struct weir_index_entry *entry = *link;
-            if (!overdue(index, entry, now_us)) {
-                link = &entry->next;
-                continue;
-            }
-            *link = entry->next;
-            free(entry);
-            shard->entry_count--;
-            __atomic_fetch_sub(&index->entry_count, 1, __ATOMIC_RELAXED);
-        }
-}
-
-static void remove_entry(struct weir_index *index, struct weir_index_shard *shard, struct weir_index_entry **link)
-    WEIR_REQUIRES(shard->mutex)
-{
-    struct weir_index_entry *entry = *link;
-    if (!entry)
-        return;
-    *link = entry->next;
-    free(entry);
-    shard->entry_count--;
+    weir_index_table_remove(segment, slot);
     __atomic_fetch_sub(&index->entry_count, 1, __ATOMIC_RELAXED);
 }
 
-static bool over_limit(struct weir_index *index)
+/* Counts one more entry, unless that is one too many. */
+static bool has_room(struct weir_index *index)
 {
-    return index->limit && __atomic_load_n(&index->entry_count, __ATOMIC_RELAXED) >= index->limit;
+    size_t before = __atomic_fetch_add(&index->entry_count, 1, __ATOMIC_RELAXED);
+    if (!index->limit || before < index->limit)
+        return true;
+    __atomic_fetch_sub(&index->entry_count, 1, __ATOMIC_RELAXED);
+    return false;
 }
 
-static int put(struct weir_index *index, struct weir_index_shard *shard, uint64_t hash, const struct weir_event *event, int64_t now_us)
+static int put_new(struct weir_index *index, struct weir_index_shard *shard, uint32_t hash, uint32_t due, size_t size,
+                   const struct weir_event *event, int64_t now_us)
+    WEIR_REQUIRES(shard->mutex)
+{
+    if (!has_room(index)) {
+        shard->refused++;
+        return -ENOSPC;
+    }
+    struct weir_index_entry *entry = weir_index_entry_new(size);
+    if (entry && weir_index_table_add(shard, hash, due, entry) == 0) {
+        weir_index_entry_fill(entry, event, false, now_us);
+        return 0;
+    }
+    free(entry);
+    __atomic_fetch_sub(&index->entry_count, 1, __ATOMIC_RELAXED);
+    return -ENOMEM;
+}
+
+/* Whether an event of this size is written into the old one's block: not when somebody reads that, nor when it would keep far more
+ * memory than it needs. */
+static bool fits(const struct weir_index_entry *entry, size_t size)
+{
+    return size <= entry->capacity && !entry->pins && entry->capacity / 4 <= size + 64;
+}
+
+static int put(struct weir_index *index, struct weir_index_shard *shard, uint32_t hash, const struct weir_event *event, int64_t now_us)
     WEIR_REQUIRES(shard->mutex)
 {
     static const char expired[] = "expired";
-    struct weir_index_entry **link = find(shard, hash, event->host, event->service);
+    struct weir_index_segment *segment = weir_index_table_segment(shard, weir_index_table_place(hash));
+    struct weir_index_slot *slot = weir_index_table_find(segment, hash, event->host, event->service);
     if (event->state.size == sizeof expired - 1 && memcmp(event->state.data, expired, sizeof expired - 1) == 0) {
-        remove_entry(index, shard, link);
+        if (slot) {
+            drop(slot->entry);
+            take_out(index, segment, slot);
+        }
         return 0;
     }
-    size_t size = packed_size(event);
-    if (size >= ABSENT / 2)
-        return -ENOMEM;
-    bool is_new = !*link;
-    if (is_new && over_limit(index)) {
-        sweep(index, shard, now_us);
-        if (over_limit(index))
-            return -ENOSPC;
-        link = find(shard, hash, event->host, event->service);
-    }
-    if (is_new || (*link)->capacity < size) {
-        /* A little more than needed: descriptions and states change their length. */
-        uint32_t capacity = (uint32_t)(size + size / 8 + 7) & ~7u;
-        struct weir_index_entry *entry = malloc(sizeof *entry + capacity);
+    size_t size = weir_index_entry_size(event);
+    double time_us = (double)(event->has_time ? event->time_us : now_us);
+    uint32_t due = due_unit(time_us + (double)ttl_of(index, event->has_ttl, event->ttl) * 1e6);
+    if (!slot)
+        return put_new(index, shard, hash, due, size, event, now_us);
+    bool same = fits(slot->entry, size);
+    if (!same) {
+        struct weir_index_entry *entry = weir_index_entry_new(size);
         if (!entry)
             return -ENOMEM;
-        entry->hash = hash;
-        entry->capacity = capacity;
-        entry->next = is_new ? NULL : (*link)->next;
-        free(*link);
-        *link = entry;
+        drop(slot->entry);
+        slot->entry = entry;
     }
-    fill(*link, event, now_us);
-    if (is_new) {
-        __atomic_fetch_add(&index->entry_count, 1, __ATOMIC_RELAXED);
-        if (++shard->entry_count > shard->bucket_count)
-            grow(shard);
-    }
+    slot->due = due;
+    weir_index_entry_fill(slot->entry, event, same, now_us);
     return 0;
 }
 
 int weir_index_put(struct weir_index *index, const struct weir_event *event, int64_t now_us)
 {
-    uint64_t hash = hash_key(event->host, event->service);
+    uint32_t hash = hash_key(index, event->host, event->service);
     struct weir_index_shard *shard = &index->shards[shard_of(hash)];
     weir_mutex_lock(&shard->mutex);
     int rc = put(index, shard, hash, event, now_us);
@@ -292,16 +194,16 @@ int weir_index_put(struct weir_index *index, const struct weir_event *event, int
 struct sorted {
     const struct weir_event *events;
     int64_t now_us;
-    uint64_t hashes[SORTED_MOST];
+    uint32_t hashes[SORTED_MOST];
     uint16_t order[SORTED_MOST];
     uint16_t first[WEIR_INDEX_SHARDS + 1];
 };
 
-static void sort(struct sorted *sorted, size_t count)
+static void sort(const struct weir_index *index, struct sorted *sorted, size_t count)
 {
     uint16_t next[WEIR_INDEX_SHARDS] = { 0 };
     for (size_t i = 0; i < count; i++) {
-        sorted->hashes[i] = hash_key(sorted->events[i].host, sorted->events[i].service);
+        sorted->hashes[i] = hash_key(index, sorted->events[i].host, sorted->events[i].service);
         next[shard_of(sorted->hashes[i])]++;
     }
     uint16_t sum = 0;
@@ -365,89 +267,141 @@ int weir_index_put_all(struct weir_index *index, const struct weir_event *events
         some = count - at < SORTED_MOST ? count - at : SORTED_MOST;
         sorted.events = events + at;
         sorted.now_us = now_us;
-        sort(&sorted, some);
+        sort(index, &sorted, some);
         int one = put_sorted(index, &sorted);
         rc = rc ? rc : one;
     }
     return rc;
 }
 
-size_t weir_index_count(const struct weir_index *index)
+void weir_index_count(struct weir_index *index, struct weir_index_counts *counts)
 {
-    return __atomic_load_n(&index->entry_count, __ATOMIC_RELAXED);
-}
-
-/* Strings are copied into the arena by their size; a NUL follows each. */
-static const uint8_t *unpack_dup(const uint8_t *packed, struct weir_arena *arena, struct weir_bytes *bytes)
-{
-    packed = unpack(packed, bytes);
-    if (bytes->data)
-        bytes->data = (const uint8_t *)weir_arena_dup(arena, bytes->data, bytes->size);
-    return packed;
-}
-
-static void copy_out(const struct weir_index_entry *entry, struct weir_arena *arena, struct weir_event *event)
-{
-    struct weir_bytes *tags = weir_arena_alloc(arena, entry->tag_count * sizeof *tags + 1);
-    struct weir_attribute *attributes = weir_arena_alloc(arena, entry->attribute_count * sizeof *attributes + 1);
-    *event = (struct weir_event){
-        .time_us = entry->time_us, .has_time = true,
-        .ttl = entry->ttl, .has_ttl = entry->has_ttl,
-        .metric_kind = (enum weir_metric_kind)entry->metric_kind,
-        .metric_int = entry->metric_int, .metric_double = entry->metric_double,
-        .tags = tags, .tag_count = tags ? entry->tag_count : 0,
-        .attributes = attributes, .attribute_count = attributes ? entry->attribute_count : 0,
-    };
-    const uint8_t *packed = unpack_dup(entry->packed, arena, &event->host);
-    packed = unpack_dup(packed, arena, &event->service);
-    packed = unpack_dup(packed, arena, &event->state);
-    packed = unpack_dup(packed, arena, &event->description);
-    for (uint32_t i = 0; i < event->tag_count; i++)
-        packed = unpack_dup(packed, arena, &tags[i]);
-    for (uint32_t i = 0; i < event->attribute_count; i++)
-        packed = unpack_dup(unpack_dup(packed, arena, &attributes[i].key), arena, &attributes[i].value);
-}
-
-bool weir_index_get(struct weir_index *index, struct weir_bytes host, struct weir_bytes service, struct weir_arena *arena,
-                    struct weir_event *event)
-{
-    uint64_t hash = hash_key(host, service);
-    struct weir_index_shard *shard = &index->shards[shard_of(hash)];
-    weir_mutex_lock(&shard->mutex);
-    struct weir_index_entry *entry = *find(shard, hash, host, service);
-    if (entry)
-        copy_out(entry, arena, event);
-    weir_mutex_unlock(&shard->mutex);
-    return entry != NULL;
-}
-
-/* --- the stage ----------------------------------------------------------------------------------------------------------- */
-
-/* Most events bring their time, and then the clock need not be read. */
-static int64_t now_if_needed_us(const struct weir_index *index, const struct weir_message *message)
-{
-    bool needed = index->limit != 0;
-    for (size_t i = 0; i < message->event_count && !needed; i++)
-        needed = !message->events[i].has_time;
-    struct timespec now = { 0, 0 };
-    if (needed)
-        clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-enum weir_outcome weir_stage_index(struct weir_thread *thread, struct weir_item *item, struct weir_index *index, const char *name)
-{
-    (void)thread;
-    if (!item->message.event_count && !item->message.query.data)
-        return WEIR_NEXT;
-    int rc = weir_index_put_all(index, item->message.events, item->message.event_count, now_if_needed_us(index, &item->message));
-    if (rc != 0) {
-        const char *text = weir_arena_printf(&item->arena, "%s: %s", name, rc == -ENOSPC ? "the index is full" : "no memory");
-        item->answer_failed = true;
-        item->answer_error = text ? text : "no memory";
-    } else if (item->message.query.data) {
-        item->answer_failed = true;
-        item->answer_error = "queries are not built into this version of weir";
+    *counts = (struct weir_index_counts){ .entries = __atomic_load_n(&index->entry_count, __ATOMIC_RELAXED) };
+    for (uint32_t i = 0; i < WEIR_INDEX_SHARDS; i++) {
+        struct weir_index_shard *shard = &index->shards[i];
+        weir_mutex_lock(&shard->mutex);
+        counts->refused += shard->refused;
+        counts->expired += shard->expired;
+        weir_mutex_unlock(&shard->mutex);
     }
-    return WEIR_NEXT;
+}
+
+/* --- walks --------------------------------------------------------------------------------------------------------------- */
+
+void weir_index_walk_init(struct weir_index_walk *walk, struct weir_index *index)
+{
+    walk->index = index;
+    walk->shard = 0;
+    walk->place = 0;
+    walk->count = 0;
+}
+
+/* The entries are far apart in memory; what is asked for early comes together. */
+static void pin_all(struct weir_index_walk *walk, struct weir_index_segment *segment)
+{
+    for (uint32_t i = 0; i < WEIR_INDEX_SEGMENT_SLOTS; i++)
+        if (segment->slots[i].entry) {
+            walk->entries[walk->count++] = segment->slots[i].entry;
+            __builtin_prefetch(segment->slots[i].entry, 1);
+        }
+    for (uint32_t i = 0; i < walk->count; i++)
+        walk->entries[i]->pins++;
+}
+
+static void pin_overdue(struct weir_index_walk *walk, struct weir_index_shard *shard, struct weir_index_segment *segment, int64_t now_us)
+    WEIR_REQUIRES(shard->mutex)
+{
+    uint32_t now = due_unit((double)now_us);
+    for (uint32_t i = 0; i < WEIR_INDEX_SEGMENT_SLOTS; i++)
+        if (segment->slots[i].entry && segment->slots[i].due <= now)
+            __builtin_prefetch(segment->slots[i].entry, 1);
+    for (uint32_t i = 0; i < WEIR_INDEX_SEGMENT_SLOTS;) {
+        struct weir_index_slot *slot = &segment->slots[i];
+        if (!slot->entry || slot->due > now || !overdue(walk->index, slot->entry, now_us)) {
+            i++;
+            continue;
+        }
+        struct weir_index_entry *entry = slot->entry;
+        entry->pins = (uint16_t)((entry->pins + 1u) | WEIR_INDEX_ORPHAN);
+        walk->entries[walk->count++] = entry;
+        take_out(walk->index, segment, slot); /* another may have moved to here */
+        shard->expired++;
+    }
+}
+
+void weir_index_walk_end(struct weir_index_walk *walk)
+{
+    if (!walk->count)
+        return;
+    struct weir_index_shard *shard = &walk->index->shards[walk->pinned_shard];
+    uint32_t free_count = 0;
+    weir_mutex_lock(&shard->mutex);
+    for (uint32_t i = 0; i < walk->count; i++)
+        if (--walk->entries[i]->pins == WEIR_INDEX_ORPHAN)
+            walk->entries[free_count++] = walk->entries[i];
+    weir_mutex_unlock(&shard->mutex);
+    for (uint32_t i = 0; i < free_count; i++)
+        free(walk->entries[i]);
+    walk->count = 0;
+}
+
+/* The segment at the walk's place, which then goes on behind it. */
+static struct weir_index_segment *next_segment(struct weir_index_walk *walk, struct weir_index_shard *shard)
+    WEIR_REQUIRES(shard->mutex)
+{
+    struct weir_index_segment *segment = weir_index_table_segment(shard, (uint32_t)walk->place);
+    walk->place += PLACES >> segment->depth;
+    walk->pinned_shard = walk->shard;
+    return segment;
+}
+
+/* The shard where the walk goes on; null at the end. */
+static struct weir_index_shard *next_shard(struct weir_index_walk *walk)
+{
+    if (walk->place == PLACES) {
+        walk->shard++;
+        walk->place = 0;
+    }
+    return walk->shard < WEIR_INDEX_SHARDS ? &walk->index->shards[walk->shard] : NULL;
+}
+
+uint32_t weir_index_walk_next(struct weir_index_walk *walk)
+{
+    struct weir_index_shard *shard;
+    weir_index_walk_end(walk);
+    while (!walk->count && (shard = next_shard(walk))) {
+        weir_mutex_lock(&shard->mutex);
+        pin_all(walk, next_segment(walk, shard));
+        weir_mutex_unlock(&shard->mutex);
+    }
+    return walk->count;
+}
+
+uint32_t weir_index_walk_key(struct weir_index_walk *walk, struct weir_bytes host, struct weir_bytes service)
+{
+    uint32_t hash = hash_key(walk->index, host, service);
+    struct weir_index_shard *shard = &walk->index->shards[shard_of(hash)];
+    weir_index_walk_end(walk);
+    walk->pinned_shard = (uint32_t)shard_of(hash);
+    weir_mutex_lock(&shard->mutex);
+    struct weir_index_segment *segment = weir_index_table_segment(shard, weir_index_table_place(hash));
+    struct weir_index_slot *slot = weir_index_table_find(segment, hash, host, service);
+    if (slot) {
+        walk->entries[walk->count++] = slot->entry;
+        slot->entry->pins++;
+    }
+    weir_mutex_unlock(&shard->mutex);
+    return walk->count;
+}
+
+bool weir_index_walk_overdue(struct weir_index_walk *walk, int64_t now_us, uint32_t segments_most)
+{
+    struct weir_index_shard *shard = NULL;
+    weir_index_walk_end(walk);
+    for (uint32_t i = 0; i < segments_most && !walk->count && (shard = next_shard(walk)); i++) {
+        weir_mutex_lock(&shard->mutex);
+        pin_overdue(walk, shard, next_segment(walk, shard), now_us);
+        weir_mutex_unlock(&shard->mutex);
+    }
+    return shard != NULL;
 }

@@ -112,17 +112,6 @@ static void a_frame_that_does_not_parse_is_answered_and_the_connection_lives(voi
     assert_int_equal(harness_counter(&server, "ways_in", "riemann", "malformed"), before + 1);
 }
 
-static void a_query_is_refused_with_a_sentence(void **state)
-{
-    (void)state;
-    char error[200];
-    int fd = connected();
-    assert_true(harness_send(fd, "\0\0\0\10\x2a\6\12\4true", 12));
-    assert_int_equal(harness_reply(fd, error, sizeof error), 0);
-    assert_string_equal(error, "queries are not built into this version of weir");
-    close(fd);
-}
-
 static void garbage_closes_at_once(void **state)
 {
     (void)state;
@@ -250,7 +239,6 @@ int main(void)
         cmocka_unit_test(a_thousand_frames_in_one_write_are_answered_in_order),
         cmocka_unit_test(an_empty_frame_is_an_empty_message),
         cmocka_unit_test(a_frame_that_does_not_parse_is_answered_and_the_connection_lives),
-        cmocka_unit_test(a_query_is_refused_with_a_sentence),
         cmocka_unit_test(garbage_closes_at_once),
         cmocka_unit_test(a_claim_of_2_gb_takes_no_memory_and_closes),
         cmocka_unit_test(replies_owed_come_before_a_bad_length_closes),

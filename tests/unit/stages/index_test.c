@@ -1,10 +1,12 @@
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -46,9 +48,44 @@ static int put(const struct weir_event *e)
     return weir_index_put(&index_, e, 1234567);
 }
 
+static struct weir_bytes dup(struct weir_bytes bytes)
+{
+    return bytes.data ? (struct weir_bytes){ (const uint8_t *)weir_arena_dup(&arena, bytes.data, bytes.size), bytes.size } : bytes;
+}
+
+/* A copy of the key's event; its tags and attributes are the index's, and good until it is written. */
 static bool get(const char *host, const char *service, struct weir_event *e)
 {
-    return weir_index_get(&index_, text(host), text(service), &arena, e);
+    struct weir_index_walk walk;
+    weir_index_walk_init(&walk, &index_);
+    bool found = weir_index_walk_key(&walk, text(host), text(service)) == 1;
+    if (found) {
+        assert_true(weir_index_entry_view(walk.entries[0], &arena, e));
+        e->host = dup(e->host);
+        e->service = dup(e->service);
+        e->state = dup(e->state);
+        e->description = dup(e->description);
+    }
+    weir_index_walk_end(&walk);
+    return found;
+}
+
+static size_t count(void)
+{
+    struct weir_index_counts counts;
+    weir_index_count(&index_, &counts);
+    return counts.entries;
+}
+
+/* Takes out what is overdue; returns how much that is. */
+static size_t reap(int64_t now_us)
+{
+    struct weir_index_walk walk;
+    size_t sum = 0;
+    weir_index_walk_init(&walk, &index_);
+    while (weir_index_walk_overdue(&walk, now_us, 3))
+        sum += walk.count;
+    return sum;
 }
 
 static void the_last_write_wins(void **state)
@@ -62,7 +99,7 @@ static void the_last_write_wins(void **state)
     e.time_us = 50; /* older, and still the last */
     e.state = text("a state far longer than the one before, so that the block must grow");
     assert_int_equal(put(&e), 0);
-    assert_int_equal(weir_index_count(&index_), 1);
+    assert_int_equal(count(), 1);
     assert_true(get("h", "s", &found));
     assert_int_equal(found.metric_int, 2);
     assert_int_equal(found.time_us, 50);
@@ -79,7 +116,7 @@ static void absent_differs_from_empty(void **state)
             struct weir_event e = event(values[h], values[s], "ok", h * 3 + s);
             assert_int_equal(put(&e), 0);
         }
-    assert_int_equal(weir_index_count(&index_), 9);
+    assert_int_equal(count(), 9);
     for (int h = 0; h < 3; h++)
         for (int s = 0; s < 3; s++) {
             assert_true(get(values[h], values[s], &found));
@@ -95,10 +132,10 @@ static void expired_deletes(void **state)
     put(&e);
     e.state = text("expired");
     assert_int_equal(put(&e), 0);
-    assert_int_equal(weir_index_count(&index_), 0);
+    assert_int_equal(count(), 0);
     assert_false(get("h", "s", &found));
     assert_int_equal(put(&e), 0); /* what is not there can't be deleted, and is not stored */
-    assert_int_equal(weir_index_count(&index_), 0);
+    assert_int_equal(count(), 0);
 }
 
 static void everything_of_an_event_is_kept(void **state)
@@ -152,51 +189,267 @@ static void a_full_index_takes_only_keys_it_has(void **state)
     assert_int_equal(put(&e), 0);
     e = event("h", "one more", "ok", 1);
     assert_int_equal(put(&e), 0);
-    assert_int_equal(weir_index_count(&index_), 10);
+    assert_int_equal(count(), 10);
 }
 
-static void what_is_overdue_makes_room(void **state)
+static void refusals_are_counted(void **state)
 {
     (void)state;
-    struct weir_event found, e = event("h", "s", "ok", 1);
-    const int64_t start_us = 1700000000000000, second_us = 1000000;
+    struct weir_index_counts counts;
     weir_index_release(&index_);
     weir_index_init(&index_, 0, 1);
-    e.has_ttl = true;
-    e.ttl = 10;
-    assert_int_equal(weir_index_put(&index_, &e, start_us), 0);
-    /* Other keys of the same shard; which they are is the hash's business, so many are tried. */
-    unsigned stored = 0;
-    for (int second = 1; second <= 200; second++) {
-        char name[16];
-        snprintf(name, sizeof name, "n%d", second);
-        e.service = text(name);
-        if (weir_index_put(&index_, &e, start_us + second * second_us) != 0)
-            continue;
-        assert_true(second > 10 || stored);
-        assert_int_equal(weir_index_count(&index_), 1);
-        stored++;
+    struct weir_event a = event("h", "a", "ok", 1), b = event("h", "b", "ok", 1);
+    assert_int_equal(put(&a), 0);
+    assert_int_equal(put(&b), -ENOSPC);
+    assert_int_equal(put(&b), -ENOSPC);
+    weir_index_count(&index_, &counts);
+    assert_int_equal(counts.refused, 2);
+    assert_int_equal(counts.entries, 1);
+}
+
+/* --- expiry -------------------------------------------------------------------------------------------------------------- */
+
+#define SECOND ((int64_t)1000000)
+#define NOW (1700000000 * SECOND)
+
+static struct weir_event timed(const char *service, int64_t time_us, bool has_ttl, float ttl)
+{
+    struct weir_event e = event("h", service, "ok", 1);
+    e.has_time = true;
+    e.time_us = time_us;
+    e.has_ttl = has_ttl;
+    e.ttl = ttl;
+    return e;
+}
+
+static void an_event_is_overdue_when_it_is_older_than_its_ttl(void **state)
+{
+    (void)state;
+    struct weir_event found;
+    static const struct {
+        int64_t time_us;
+        bool has_ttl;
+        float ttl;
+        int64_t last_us; /* it is still there then, and gone 1 us later; INT64_MAX: it stays */
+    } cases[] = {
+        { NOW, true, 10, NOW + 10 * SECOND },
+        { NOW, true, 0.5f, NOW + SECOND / 2 },
+        { NOW, true, 0, NOW },
+        { NOW, false, 1, NOW + 60 * SECOND },               /* the index's own */
+        { NOW, true, NAN, NOW + 60 * SECOND },              /* no number: the same */
+        { NOW, true, -5, NOW - 5 * SECOND },                /* overdue at once */
+        { NOW, true, INFINITY, INT64_MAX },
+        { NOW, true, -INFINITY, INT64_MIN },
+        { NOW, true, 1e30f, INT64_MAX },
+        { NOW + 100 * SECOND, true, 10, NOW + 110 * SECOND }, /* a time in the future */
+        { INT64_MAX, true, 10, INT64_MAX },
+        { INT64_MIN, true, 10, INT64_MIN },
+        { -5 * SECOND, true, 10, 5 * SECOND },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct weir_event e = timed("s", cases[i].time_us, cases[i].has_ttl, cases[i].ttl);
+        assert_int_equal(put(&e), 0);
+        if (cases[i].last_us != INT64_MIN)
+            assert_int_equal(reap(cases[i].last_us), 0);
+        assert_true(get("h", "s", &found));
+        if (cases[i].last_us == INT64_MAX)
+            e.state = text("expired"), put(&e);
+        else
+            assert_int_equal(reap(cases[i].last_us == INT64_MIN ? NOW : cases[i].last_us + 1), 1);
+        assert_false(get("h", "s", &found));
+        assert_int_equal(count(), 0);
     }
-    assert_true(stored > 0);
+}
+
+static void a_later_write_renews(void **state)
+{
+    (void)state;
+    struct weir_event e = timed("s", NOW, true, 10), found;
+    put(&e);
+    e.time_us = NOW + 20 * SECOND;
+    put(&e);
+    assert_int_equal(reap(NOW + 30 * SECOND), 0);
+    e.time_us = NOW; /* and an older time is overdue again */
+    put(&e);
+    assert_int_equal(reap(NOW + 30 * SECOND), 1);
     assert_false(get("h", "s", &found));
+}
+
+static void an_overdue_event_is_there_until_it_is_taken(void **state)
+{
+    (void)state;
+    struct weir_event e = timed("s", 0, true, 1), found;
+    weir_index_release(&index_);
+    weir_index_init(&index_, 0, 1);
+    put(&e);
+    assert_true(get("h", "s", &found));
+    e.service = text("another"); /* for which there is no room before */
+    assert_int_equal(put(&e), -ENOSPC);
+    assert_int_equal(reap(NOW), 1);
+    assert_int_equal(put(&e), 0);
+}
+
+static void of_many_exactly_the_overdue_go(void **state)
+{
+    (void)state;
+    enum { KEYS = 20000 };
+    char name[16];
+    struct weir_event found;
+    struct weir_index_counts counts;
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(name, sizeof name, "s%d", i);
+        struct weir_event e = timed(name, NOW - i % 100 * SECOND, true, 49.5f);
+        assert_int_equal(put(&e), 0);
+    }
+    assert_int_equal(reap(NOW), KEYS / 2);
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(name, sizeof name, "s%d", i);
+        assert_int_equal(get("h", name, &found), i % 100 < 50);
+    }
+    weir_index_count(&index_, &counts);
+    assert_int_equal(counts.expired, KEYS / 2);
+    assert_int_equal(counts.entries, KEYS / 2);
+    assert_int_equal(reap(NOW + 1000 * SECOND), KEYS / 2);
+    assert_int_equal(count(), 0);
 }
 
 static void any_time_will_do(void **state)
 {
     (void)state;
-    static const int64_t times[] = { INT64_MIN, INT64_MAX, 0, -1 };
-    weir_index_release(&index_);
-    weir_index_init(&index_, 0, 4);
+    static const int64_t times[] = { INT64_MIN, INT64_MAX, 0, -1, NOW };
     for (int i = 0; i < 400; i++) {
         char name[16];
         snprintf(name, sizeof name, "s%d", i);
-        struct weir_event e = event("h", name, "ok", i);
-        e.has_time = true;
-        e.time_us = times[i % 4];
-        int rc = weir_index_put(&index_, &e, times[i / 4 % 4]);
-        assert_true(rc == 0 || rc == -ENOSPC);
-        assert_true(weir_index_count(&index_) <= 4);
+        struct weir_event e = timed(name, times[i % 5], i % 3, i % 2 ? 1e38f : -1e38f);
+        assert_int_equal(weir_index_put(&index_, &e, times[i / 5 % 5]), 0);
+        size_t before = count();
+        size_t gone = reap(times[i / 25 % 5]);
+        assert_int_equal(gone, before - count());
     }
+}
+
+/* --- size ---------------------------------------------------------------------------------------------------------------- */
+
+static void keys_come_and_go_while_the_table_grows(void **state)
+{
+    (void)state;
+    enum { KEYS = 60000 };
+    static uint8_t there[KEYS];
+    char name[16];
+    struct weir_event found;
+    unsigned seed = 7;
+    size_t expected = 0;
+    memset(there, 0, sizeof there);
+    for (int round = 0; round < 4 * KEYS; round++) {
+        int key = rand_r(&seed) % KEYS;
+        bool delete = rand_r(&seed) % 4 == 0;
+        snprintf(name, sizeof name, "s%d", key);
+        struct weir_event e = event("h", name, delete ? "expired" : "ok", key);
+        assert_int_equal(put(&e), 0);
+        expected += (size_t)!delete - there[key];
+        there[key] = !delete;
+    }
+    assert_int_equal(count(), expected);
+    for (int key = 0; key < KEYS; key++) {
+        snprintf(name, sizeof name, "s%d", key);
+        assert_int_equal(get("h", name, &found), there[key]);
+        if (there[key])
+            assert_int_equal(found.metric_int, key);
+    }
+}
+
+static void strings_of_every_size_are_kept(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = { 0, 1, 125, 126, 127, 128, 16382, 16383, 16384, 100000, 3, 2097151, 1 };
+    static uint8_t long_text[2097152];
+    struct weir_event found;
+    memset(long_text, 'x', sizeof long_text);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct weir_event e = event("h", "s", "ok", (int64_t)i);
+        struct weir_bytes tags[200];
+        e.description = (struct weir_bytes){ long_text, sizes[i] };
+        for (int k = 0; k < 200; k++)
+            tags[k] = (struct weir_bytes){ long_text, sizes[i] % 300 };
+        e.tags = tags;
+        e.tag_count = sizes[i] % 201;
+        assert_int_equal(put(&e), 0);
+        assert_true(get("h", "s", &found));
+        assert_int_equal(found.description.size, sizes[i]);
+        assert_int_equal(found.tag_count, e.tag_count);
+        for (uint32_t k = 0; k < e.tag_count; k++)
+            assert_int_equal(found.tags[k].size, sizes[i] % 300);
+    }
+}
+
+/* --- walks --------------------------------------------------------------------------------------------------------------- */
+
+static void a_walk_meets_what_stays_once_whatever_else_comes_and_goes(void **state)
+{
+    (void)state;
+    enum { STAYS = 5000, COMES = 40000 };
+    static uint8_t met[STAYS];
+    char name[16];
+    struct weir_index_walk walk;
+    for (int i = 0; i < STAYS; i++) {
+        snprintf(name, sizeof name, "s%d", i);
+        struct weir_event e = event("stays", name, "ok", i);
+        put(&e);
+    }
+    memset(met, 0, sizeof met);
+    weir_index_walk_init(&walk, &index_);
+    for (int more = 0; weir_index_walk_next(&walk);) {
+        for (uint32_t i = 0; i < walk.count; i++) {
+            struct weir_event e;
+            assert_true(weir_index_entry_view(walk.entries[i], &arena, &e));
+            if (e.host.size == 5)
+                met[e.metric_int]++;
+        }
+        /* What has been met, or not yet, is written, and moves as the table is split. */
+        for (int i = 0; i < 1000 && more < COMES; i++, more++) {
+            snprintf(name, sizeof name, "c%d", more);
+            struct weir_event e = event("passes", name, "ok", more);
+            put(&e);
+            snprintf(name, sizeof name, "s%d", more % STAYS);
+            e = event("stays", name, "a longer state than before", more % STAYS);
+            put(&e);
+            snprintf(name, sizeof name, "c%d", more / 2);
+            e = event("passes", name, "expired", 0);
+            put(&e);
+        }
+    }
+    for (int i = 0; i < STAYS; i++)
+        assert_int_equal(met[i], 1);
+}
+
+static void who_reads_an_event_keeps_it_as_it_was(void **state)
+{
+    (void)state;
+    struct weir_index_walk one, two;
+    struct weir_event found, e = event("h", "s", "before", 1);
+    put(&e);
+    weir_index_walk_init(&one, &index_);
+    weir_index_walk_init(&two, &index_);
+    assert_int_equal(weir_index_walk_next(&one), 1);
+    assert_int_equal(weir_index_walk_key(&two, text("h"), text("s")), 1);
+    e = event("h", "s", "behind", 2); /* as long, so that it would fit */
+    put(&e);
+    assert_true(weir_index_entry_view(one.entries[0], &arena, &found));
+    assert_memory_equal(found.state.data, "before", 6);
+    weir_index_walk_end(&one);
+    assert_true(weir_index_entry_view(two.entries[0], &arena, &found));
+    assert_memory_equal(found.state.data, "before", 6);
+    weir_index_walk_end(&two);
+    assert_true(get("h", "s", &found));
+    assert_memory_equal(found.state.data, "behind", 6);
+    /* Removed while it is read. */
+    assert_int_equal(weir_index_walk_next(&two), 1);
+    e = event("h", "s", "expired", 2);
+    put(&e);
+    assert_true(weir_index_entry_view(two.entries[0], &arena, &found));
+    assert_memory_equal(found.state.data, "behind", 6);
+    assert_int_equal(count(), 0);
+    weir_index_walk_end(&two);
 }
 
 /* A message's events are sorted by shard; those of one key must stay in their order. */
@@ -212,7 +465,7 @@ static void a_message_is_stored_as_its_events_one_by_one(void **state)
         events[i] = event("h", names[i % KEYS], i == 990 ? "expired" : "ok", i);
     }
     assert_int_equal(weir_index_put_all(&index_, events, EVENTS, 1), 0);
-    assert_int_equal(weir_index_count(&index_), KEYS - 1);
+    assert_int_equal(count(), KEYS - 1);
     for (int key = 0; key < KEYS; key++) {
         int last = key + (EVENTS - 1 - key) / KEYS * KEYS;
         assert_int_equal(get("h", names[key], &found), last != 990);
@@ -234,7 +487,7 @@ static void a_message_too_many_is_stored_as_far_as_it_goes(void **state)
         events[i] = event("h", names[i], "ok", i);
     }
     assert_int_equal(weir_index_put_all(&index_, events, 12, 1), -ENOSPC);
-    assert_int_equal(weir_index_count(&index_), 10);
+    assert_int_equal(count(), 10);
 }
 
 /* --- threads ------------------------------------------------------------------------------------------------------------- */
@@ -251,20 +504,45 @@ static void *put_many(void *argument)
     return NULL;
 }
 
+/* Reads all of what is there, over and over, while it is written; and takes out what is overdue. */
+static void *walk_many(void *argument)
+{
+    struct weir_arena lists;
+    struct weir_event e;
+    size_t wrong = 0;
+    weir_arena_init(&lists, 0, SIZE_MAX);
+    for (int round = 0; round < 20; round++) {
+        struct weir_index_walk walk;
+        weir_index_walk_init(&walk, argument);
+        while (weir_index_walk_next(&walk))
+            for (uint32_t i = 0; i < walk.count; i++) {
+                weir_arena_reset(&lists);
+                wrong += !weir_index_entry_view(walk.entries[i], &lists, &e) || e.service.size < 9 || e.service.data[0] != 's';
+            }
+        weir_index_walk_init(&walk, argument);
+        while (weir_index_walk_overdue(&walk, 1, 10)) /* nothing is */
+            wrong += walk.count;
+    }
+    weir_arena_release(&lists);
+    return wrong ? (void *)1 : NULL;
+}
+
 static void many_threads_write_the_same_keys(void **state)
 {
     (void)state;
-    pthread_t threads[4];
+    pthread_t threads[6];
     static char hosts[2][8] = { "one", "two" };
     for (int i = 0; i < 4; i++)
         pthread_create(&threads[i], NULL, put_many, hosts[i % 2]);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 4; i < 6; i++)
+        pthread_create(&threads[i], NULL, walk_many, &index_);
+    for (int i = 0; i < 6; i++) {
         void *failed;
         pthread_join(threads[i], &failed);
         assert_null(failed);
     }
     struct weir_event found;
-    assert_int_equal(weir_index_count(&index_), 15000);
+    assert_int_equal(count(), 15000);
     assert_true(get("two", "service-4999", &found));
     assert_int_equal(found.metric_int, 19999);
 }
@@ -277,7 +555,15 @@ int main(void)
         cmocka_unit_test_setup_teardown(expired_deletes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(everything_of_an_event_is_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_index_takes_only_keys_it_has, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_overdue_makes_room, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(refusals_are_counted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_event_is_overdue_when_it_is_older_than_its_ttl, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_later_write_renews, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_overdue_event_is_there_until_it_is_taken, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(of_many_exactly_the_overdue_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(keys_come_and_go_while_the_table_grows, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(strings_of_every_size_are_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_walk_meets_what_stays_once_whatever_else_comes_and_goes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_reads_an_event_keeps_it_as_it_was, set_up, tear_down),
         cmocka_unit_test_setup_teardown(any_time_will_do, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_message_is_stored_as_its_events_one_by_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_message_too_many_is_stored_as_far_as_it_goes, set_up, tear_down),
