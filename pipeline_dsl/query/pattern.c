@@ -5,8 +5,8 @@
  * is made smaller, which gives each point more, down to LEAST_POINTS; one that went well is made larger. Between slices and
  * between texts the time spent is looked at: what a walk over n events may take grows with n only.
  *
- * Everything that PCRE2 allocates for a query comes from the query's arena. JIT was measured and left out: compiling one costs as
- * much as some hundred matches of a typical expression, for code that most queries run on few events.
+ * Everything that PCRE2 allocates for a query comes from the query's arena. Its JIT was measured and left out: it saves 25 to 80 ns of
+ * the 150 to 200 that a search costs here, for 6 us at each query and memory that the arena doesn't bound.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "pipeline_dsl/query/pattern.h"
