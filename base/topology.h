@@ -36,15 +36,18 @@ enum weir_full { WEIR_FULL_BLOCK, WEIR_FULL_REJECT, WEIR_FULL_DROP_NEWEST, WEIR_
 const char *weir_sized_name(enum weir_sized sized); /* "bytes", … */
 const char *weir_full_name(enum weir_full full);    /* "block", "reject", "drop newest", "drop oldest" */
 
-/* Parts of a stage. A handoff has all of SIZE, PUSH, POP; a reply has PUSH (a worker finishes the item) and POP. */
+/* Parts of a stage. A handoff has all of SIZE, PUSH, POP; a reply has PUSH (a worker finishes the item) and POP; a stage with
+ * slots has PUSH (its own thread gives a finished item back) and POP. */
 enum weir_part { WEIR_PART_NONE, WEIR_PART_SIZE, WEIR_PART_PUSH, WEIR_PART_POP };
 const char *weir_part_name(enum weir_part part); /* "", "size", "push", "pop" */
 
+/* A stage with slots has a pool of its own, called like the stage, for the threads that serve its connections. */
 struct weir_topology_pool {
     const char *name;
     uint32_t threads;
     bool listens; /* its threads run event loops; otherwise they take items from queues */
 };
+#define WEIR_SLOT_THREADS 2u /* of a stage with slots: one moves the bytes of all its connections, one opens them */
 
 struct weir_topology_pipeline {
     const char *name;
@@ -59,7 +62,7 @@ struct weir_topology_stage {
     uint32_t pipeline;
     uint32_t pool;         /* whose threads run it (of several, at the top of a shared tail, the first); of a handoff: who sizes and pushes; of a reply: who sends (the listener's) */
     uint32_t finish_pool;  /* of a reply or drop: whose threads finish the item; else as `pool` */
-    uint32_t queue;        /* of a handoff or reply: index in `queues` (of several rings the first); else WEIR_NONE */
+    uint32_t queue;        /* of a handoff, a reply, forward or store: index in `queues` (of several rings the first); else WEIR_NONE */
     /* what the verb's arguments say; fields of other verbs are 0 */
     enum weir_transport transport;   /* listen */
     const char *address;             /* listen, forward: "127.0.0.1:5555"; listen unix: the path */
@@ -70,21 +73,23 @@ struct weir_topology_stage {
     uint64_t ttl_ns;                 /* index; 0: Riemann's default of 60 s */
     uint64_t limit;                  /* index: entries, 0 none; batch: events */
     uint64_t within_ns;              /* batch */
-    const char *text;                /* filter: query; call: path of the C file as resolved against the .weir file; store: conninfo */
+    const char *text;                /* filter: query; call: path of the C file as resolved against the .weir file; store: conninfo,
+                                        which is not written to the file format, since it may hold a secret */
     const char *symbol;              /* call: function; store: table */
     uint32_t connections, in_flight; /* forward, store */
     uint32_t target;                 /* tee, then: pipeline */
     bool create, retry_on_loss;      /* store */
 };
 
-enum weir_queue_kind { WEIR_QUEUE_HANDOFF, WEIR_QUEUE_REPLY };
+/* SLOTS: what a stage with slots (`forward`, `store`) has finished, on its way back to the pool that goes on with it. */
+enum weir_queue_kind { WEIR_QUEUE_HANDOFF, WEIR_QUEUE_REPLY, WEIR_QUEUE_SLOTS };
 
 struct weir_topology_queue {
-    const char *name;  /* its stage's full name: "riemann.handoff", "riemann.reply"; "core.reply@tcp" where several have rings */
+    const char *name;  /* its stage's full name: "riemann.handoff", "riemann.reply", "riemann.store"; "core.reply@tcp" where several have rings */
     enum weir_queue_kind kind;
     uint32_t stage;
     uint32_t from_pool, to_pool;
-    uint64_t limit_bytes; /* of a reply ring: per connection */
+    uint64_t limit_bytes; /* of a reply ring: per connection; of SLOTS: 0, none */
     uint64_t limit_items; /* of a reply ring: per connection. Of a handoff without `items`: limit_bytes / 256, at least 1 */
     bool items_given;     /* the file has an `items` clause */
     enum weir_sized sized;

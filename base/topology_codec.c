@@ -33,7 +33,8 @@ static void stage_out(const struct weir_topology_stage *stage, Weir__Stage *to)
     to->ttl_ns = stage->ttl_ns;
     to->limit = stage->limit;
     to->within_ns = stage->within_ns;
-    to->text = weir_codec_text(stage->text);
+    /* A connection string may hold a password, and whoever may read the server's memory or a profile would see it. */
+    to->text = stage->verb == WEIR_STORE ? weir_codec_text(NULL) : weir_codec_text(stage->text);
     to->symbol = weir_codec_text(stage->symbol);
     to->connections = stage->connections;
     to->in_flight = stage->in_flight;
@@ -278,7 +279,7 @@ static bool stage_good(const struct weir_topology *topology, uint32_t index)
 
 static bool queue_good(const struct weir_topology *topology, const struct weir_topology_queue *queue)
 {
-    return fits(queue->kind, WEIR_QUEUE_REPLY + 1) && fits(queue->stage, topology->stage_count) &&
+    return fits(queue->kind, WEIR_QUEUE_SLOTS + 1) && fits(queue->stage, topology->stage_count) &&
            fits_or_none(queue->from_pool, topology->pool_count) && fits_or_none(queue->to_pool, topology->pool_count) &&
            fits_or_none(queue->way, topology->way_count) &&
            fits(queue->sized, WEIR_SIZED_REFLECT + 1) && fits(queue->full, WEIR_FULL_DROP_OLDEST + 1);

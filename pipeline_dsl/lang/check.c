@@ -189,7 +189,8 @@ static bool allocate(struct weir_checker *checker)
     const struct weir_tree *tree = checker->tree;
     struct weir_topology *topology = checker->topology;
     struct weir_arena *scratch = &checker->bag->arena;
-    topology->pools = weir_arena_zalloc(checker->arena, tree->pool_count * sizeof *topology->pools);
+    uint32_t pools = tree->pool_count + tree->stage_count; /* a stage with slots adds one */
+    topology->pools = weir_arena_zalloc(checker->arena, pools * sizeof *topology->pools);
     topology->pipelines = weir_arena_zalloc(checker->arena, tree->pipeline_count * sizeof *topology->pipelines);
     topology->stages = weir_arena_zalloc(checker->arena, tree->stage_count * sizeof *topology->stages);
     topology->queues = weir_arena_zalloc(checker->arena, ((size_t)tree->stage_count + tree->pipeline_count) * sizeof *topology->queues);
@@ -198,10 +199,10 @@ static bool allocate(struct weir_checker *checker)
     topology->pool_count = tree->pool_count;
     topology->pipeline_count = tree->pipeline_count;
     topology->stage_count = tree->stage_count;
-    checker->pool_nodes = weir_arena_zalloc(scratch, tree->pool_count * sizeof *checker->pool_nodes);
-    checker->pool_named = weir_arena_zalloc(scratch, tree->pool_count * sizeof *checker->pool_named);
-    checker->pool_listener = weir_arena_zalloc(scratch, tree->pool_count * sizeof *checker->pool_listener);
-    checker->pool_taker = weir_arena_zalloc(scratch, tree->pool_count * sizeof *checker->pool_taker);
+    checker->pool_nodes = weir_arena_zalloc(scratch, pools * sizeof *checker->pool_nodes);
+    checker->pool_named = weir_arena_zalloc(scratch, pools * sizeof *checker->pool_named);
+    checker->pool_listener = weir_arena_zalloc(scratch, pools * sizeof *checker->pool_listener);
+    checker->pool_taker = weir_arena_zalloc(scratch, pools * sizeof *checker->pool_taker);
     checker->groups = weir_arena_zalloc(scratch, tree->pipeline_count * sizeof *checker->groups);
     checker->entrances = weir_arena_zalloc(scratch, tree->pipeline_count * sizeof *checker->entrances);
     checker->pipeline_nodes = weir_arena_zalloc(scratch, tree->pipeline_count * sizeof *checker->pipeline_nodes);

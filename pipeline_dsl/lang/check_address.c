@@ -65,24 +65,49 @@ static const char *read_address(const char *text, size_t length, struct address 
     return NULL;
 }
 
+/* Null when `span` is no address, which has been said then. */
+static const char *read_span(struct weir_checker *checker, struct weir_span span, struct address *address)
+{
+    const char *text = weir_checker_text(checker, span);
+    const char *wrong = read_address(text, span.length, address);
+    if (!wrong)
+        return text;
+    struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E018_BAD_ADDRESS, span, "%s", wrong);
+    weir_diag_hint(checker->bag, diag, "an address is written like 127.0.0.1:5555, [::1]:5555 or localhost:5555");
+    return NULL;
+}
+
+static bool ends_in_port_0(const char *text, size_t length)
+{
+    return length > 2 && memcmp(text + length - 2, ":0", 2) == 0;
+}
+
+void weir_check_peer(struct weir_checker *checker, const struct weir_tree_stage *node, uint32_t stage)
+{
+    struct address address = { .loopback = false };
+    const char *text = read_span(checker, node->address_span, &address);
+    if (!text)
+        return;
+    checker->topology->stages[stage].address = weir_checker_dup(checker, node->address_span);
+    if (!ends_in_port_0(text, node->address_span.length))
+        return;
+    struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E018_BAD_ADDRESS, node->address_span, "nobody can connect to port 0");
+    weir_diag_hint(checker->bag, diag, "name the port that the other server listens on, such as 5555");
+}
+
 void weir_check_address(struct weir_checker *checker, const struct weir_tree_stage *node, uint32_t stage)
 {
     struct weir_span span = node->address_span;
-    const char *text = weir_checker_text(checker, span);
     struct address address = { .loopback = false };
-    const char *wrong = read_address(text, span.length, &address);
-    if (wrong) {
-        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E018_BAD_ADDRESS, span, "%s", wrong);
-        weir_diag_hint(checker->bag, diag, "an address is written like 127.0.0.1:5555, [::1]:5555 or localhost:5555");
+    const char *text = read_span(checker, span, &address);
+    if (!text)
         return;
-    }
     checker->topology->stages[stage].address = weir_checker_dup(checker, span);
-    bool chosen_by_kernel = span.length > 2 && memcmp(text + span.length - 2, ":0", 2) == 0;
     /* A port of TCP and the same one of UDP are two. */
     const char *key = weir_arena_printf(&checker->bag->arena, "%s %.*s", node->transport == WEIR_UDP ? "udp" : "tcp", (int)span.length, text);
     checker->bag->failed |= !key;
     uint32_t before =
-        chosen_by_kernel || !key ? WEIR_NAMES_NOT_FOUND : weir_names_add(&checker->names, key, strlen(key), stage);
+        ends_in_port_0(text, span.length) || !key ? WEIR_NAMES_NOT_FOUND : weir_names_add(&checker->names, key, strlen(key), stage);
     if (before != WEIR_NAMES_NOT_FOUND) {
         struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E034_ADDRESS_TAKEN, span, "another pipeline listens on %.*s",
                                                (int)span.length, text);

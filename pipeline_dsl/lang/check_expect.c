@@ -209,6 +209,11 @@ static bool find_reference(const struct asked *asked)
 
 /* --- does the metric suit it? ------------------------------------------------------------------------------------------------------ */
 
+static bool has_queue(enum weir_verb_kind verb)
+{
+    return verb == WEIR_HANDOFF || verb == WEIR_REPLY || verb == WEIR_FORWARD || verb == WEIR_STORE;
+}
+
 static unsigned kind_of(const struct asked *asked)
 {
     const struct weir_topology_term *term = asked->term;
@@ -217,7 +222,7 @@ static unsigned kind_of(const struct asked *asked)
     if (term->pipeline != WEIR_NONE)
         return OF_PIPELINE;
     enum weir_verb_kind verb = asked->scope->topology->stages[term->stage].verb;
-    return OF_STAGE | (verb == WEIR_HANDOFF ? OF_QUEUE | OF_HANDOFF : verb == WEIR_REPLY ? OF_QUEUE : 0);
+    return OF_STAGE | (verb == WEIR_HANDOFF ? OF_QUEUE | OF_HANDOFF : has_queue(verb) ? OF_QUEUE : 0);
 }
 
 /* Names a few things that the metric could have been asked of. */
@@ -241,7 +246,7 @@ static void suggest(const struct asked *asked, struct weir_diag *diag, unsigned 
     unsigned count = 0;
     for (uint32_t i = 0; i < topology->stage_count && of & (OF_QUEUE | OF_HANDOFF) && count < 3; i++) {
         const struct weir_topology_stage *stage = &topology->stages[i];
-        bool suits = stage->verb == WEIR_HANDOFF || (stage->verb == WEIR_REPLY && of & OF_QUEUE);
+        bool suits = stage->verb == WEIR_HANDOFF || (has_queue(stage->verb) && of & OF_QUEUE);
         bool leads_here = stage->queue != WEIR_NONE && topology->queues[stage->queue].to_pool == term->pool;
         bool near = pipeline == WEIR_NONE ? leads_here : stage->pipeline == pipeline;
         if (!suits || !near || !stage->full_name || used + strlen(stage->full_name) + 20 >= sizeof found)
@@ -269,7 +274,7 @@ static bool check_part(const struct asked *asked, const struct rule *rule)
     if (!(rule->of & OF_PART))
         diag = weir_diag_add(asked->bag, WEIR_E080_BAD_REFERENCE, span, "`%s` is measured of a whole stage, not of its parts",
                              metric);
-    else if (stage->verb == WEIR_HANDOFF || (stage->verb == WEIR_REPLY && term->part != WEIR_PART_SIZE))
+    else if (stage->verb == WEIR_HANDOFF || (has_queue(stage->verb) && term->part != WEIR_PART_SIZE))
         return true;
     else
         diag = weir_diag_add(asked->bag, WEIR_E080_BAD_REFERENCE, span, "'%s' has no part '%s'%s", stage->full_name,

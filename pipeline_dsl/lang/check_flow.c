@@ -77,7 +77,7 @@ static uint32_t find_pool(struct flow *flow, struct weir_span span)
     if (!diag)
         return WEIR_NONE;
     struct weir_nearest nearest = weir_nearest(name, span.length);
-    for (uint32_t i = 0; i < checker->topology->pool_count; i++)
+    for (uint32_t i = 0; i < checker->tree->pool_count; i++)
         weir_nearest_offer(&nearest, checker->topology->pools[i].name, strlen(checker->topology->pools[i].name));
     if (nearest.best) {
         uint32_t near = weir_names_find(&checker->names, nearest.best, nearest.best_length);
@@ -509,6 +509,30 @@ static void flow_branch(struct flow *flow, uint32_t stage)
     weir_check_enter(flow->checker, stage, &from, flow->at_top ? WEIR_NONE : flow->pool);
 }
 
+/* An item that is finished comes back to the pool that sent it; at the top of a tail, all of them to the first one's. */
+static void flow_slots(struct flow *flow, uint32_t stage)
+{
+    const struct weir_topology *topology = flow->checker->topology;
+    struct weir_topology_stage *made = stage_of(flow, stage);
+    need(flow, stage, node_of(flow, stage)->verb == WEIR_STORE ? MESSAGE : FRAME);
+    blocks(flow, stage, node_of(flow, stage)->verb == WEIR_STORE ? "`store` waits for a free slot" : "`forward` waits for a free slot");
+    bool left_out = flow->pipeline >= flow->checker->entered_count;
+    uint32_t own = weir_check_slots(flow->checker, stage, left_out ? WEIR_NONE : flow->pool);
+    if (own == WEIR_NONE)
+        return;
+    add_queue(flow, stage,
+              &(struct weir_topology_queue){
+                  .name = made->full_name,
+                  .kind = WEIR_QUEUE_SLOTS,
+                  .stage = stage,
+                  .from_pool = own,
+                  .to_pool = flow->pool,
+                  /* A thread goes on with what is finished before it takes anything new. */
+                  .limit_items = (uint64_t)made->connections * made->in_flight + topology->pools[flow->pool].threads,
+              });
+    flow->at_top = false;
+}
+
 static void flow_work(struct flow *flow, uint32_t stage)
 {
     const struct weir_tree_stage *node = node_of(flow, stage);
@@ -605,6 +629,8 @@ static void flow_stage(struct flow *flow, uint32_t stage)
     case WEIR_DECODE: flow_decode(flow, stage); break;
     case WEIR_ENCODE: flow_encode(flow, stage); break;
     case WEIR_HANDOFF: flow_handoff(flow, stage); break;
+    case WEIR_FORWARD:
+    case WEIR_STORE: flow_slots(flow, stage); break;
     case WEIR_REPLY: flow_reply(flow, stage); break;
     case WEIR_DROP: flow_drop(flow, stage); break;
     case WEIR_THEN:

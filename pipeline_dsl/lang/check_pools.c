@@ -119,7 +119,7 @@ static void check_unused(struct weir_checker *checker)
     /* A wrong name elsewhere, or that nothing runs at all, is the likelier story. */
     if (checker->tree->broken || checker->bound || checker->entered_count == 0)
         return;
-    for (uint32_t i = 0; i < topology->pool_count && !checker->pool_unknown; i++) {
+    for (uint32_t i = 0; i < checker->tree->pool_count && !checker->pool_unknown; i++) {
         if (checker->pool_named[i])
             continue;
         struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_W105_UNUSED, checker->pool_nodes[i]->name_span,
@@ -146,8 +146,11 @@ static void check_unused(struct weir_checker *checker)
 static void check_threads(struct weir_checker *checker)
 {
     const struct weir_topology *topology = checker->topology;
+    uint32_t written = checker->tree->pool_count;
     uint64_t threads = 0;
-    for (uint32_t i = 0; i < topology->pool_count; i++) {
+    for (uint32_t i = written; i < topology->pool_count; i++)
+        threads += topology->pools[i].threads;
+    for (uint32_t i = 0; i < written; i++) {
         uint64_t before = threads;
         threads += topology->pools[i].threads;
         if (before > THREADS_SEEN || threads <= THREADS_SEEN)

@@ -105,6 +105,11 @@ void weir_check_pools(struct weir_checker *checker);
 void weir_check_address(struct weir_checker *checker, const struct weir_tree_stage *node, uint32_t stage);
 /* check_query.c: E070; the stage's text. */
 void weir_check_query(struct weir_checker *checker, const struct weir_tree_stage *node, struct weir_topology_stage *stage);
+/* check_address.c: E018 of an address that is connected to. */
+void weir_check_peer(struct weir_checker *checker, const struct weir_tree_stage *node, uint32_t stage);
+/* check_slots.c: E017, W103, W108; fills the stage. `pool`: whose threads take the slots. Returns the pool of the stage's own
+ * threads, or WEIR_NONE. */
+uint32_t weir_check_slots(struct weir_checker *checker, uint32_t stage, uint32_t pool);
 /* check_expect.c */
 bool weir_check_terms(const struct weir_scope *scope, struct weir_diag_bag *bag, struct weir_arena *arena,
                       const struct weir_tree_expectation *node, struct weir_topology_expectation *expectation);

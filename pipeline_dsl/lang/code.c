@@ -59,8 +59,8 @@ static const struct row rows[WEIR_CODE_COUNT] = {
     [WEIR_E013_NOT_BUILT] = {
         "E013", "this version of weir doesn't build that yet",
         "The language is larger than what this version builds. It builds `listen tcp`, `frame length32`,\n"
-        "`decode riemann`, `encode riemann`, `handoff`, `index`, `filter`, `busy`, `call`, `reply`, `drop`,\n"
-        "and pools with `threads`. `weir fmt` knows the whole language.\n",
+        "`decode riemann`, `encode riemann`, `handoff`, `index`, `filter`, `forward`, `store`, `busy`,\n"
+        "`call`, `reply`, `drop`, and pools with `threads`. `weir fmt` knows the whole language.\n",
     },
     [WEIR_E014_BAD_NAME] = {
         "E014", "that can't be a name",
@@ -363,8 +363,8 @@ static const struct row rows[WEIR_CODE_COUNT] = {
     },
     [WEIR_W108_PASSWORD] = {
         "W108", "a password in the file",
-        "Pipeline files are committed, and their text travels with the server. Use a service file or the\n"
-        "environment.\n",
+        "Pipeline files are committed, and their text is part of the server's executable. Leave the password\n"
+        "out and set PGPASSWORD or PGPASSFILE, or name a service of pg_service.conf: \"service=metrics\".\n",
     },
     [WEIR_W109_MANY_THREADS] = {
         "W109", "more threads than a tracer can see",

@@ -230,35 +230,38 @@ static bool parse_batch(struct weir_parser *parser, struct weir_tree_stage *stag
 }
 
 /* slots = "connections" INT "in_flight" INT ; */
-static bool parse_slots(struct weir_parser *parser)
+static bool parse_slots(struct weir_parser *parser, struct weir_tree_stage *stage)
 {
-    struct weir_tree_number number;
-    return weir_parser_expect(parser, "connections") && weir_parser_int(parser, "the number of connections", 1, 65535, &number) &&
-           weir_parser_expect(parser, "in_flight") && weir_parser_int(parser, "the number in flight", 1, UINT32_MAX, &number);
+    return weir_parser_expect(parser, "connections") &&
+           weir_parser_int(parser, "the number of connections", 1, 65535, &stage->connections) &&
+           weir_parser_expect(parser, "in_flight") &&
+           weir_parser_int(parser, "the number in flight", 1, UINT32_MAX, &stage->in_flight);
 }
 
 /* "forward" "riemann" ADDR slots */
 static bool parse_forward(struct weir_parser *parser, struct weir_tree_stage *stage)
 {
     static const char *const codecs[] = { "riemann", NULL };
-    not_built(stage, stage->verb_span, "`forward`");
     if (weir_parser_which(parser, codecs) < 0)
         return false;
     weir_parser_take_then_raw(parser);
-    return parse_address(parser, stage) && parse_slots(parser);
+    return parse_address(parser, stage) && parse_slots(parser, stage);
 }
 
 /* "store" "postgres" STR "table" NAME [ "create" ] slots [ "on_loss" ("retry"|"report") ] */
 static bool parse_store(struct weir_parser *parser, struct weir_tree_stage *stage)
 {
     static const char *const losses[] = { "retry", "report", NULL };
-    not_built(stage, stage->verb_span, "`store`");
     if (!weir_parser_expect(parser, "postgres") ||
         !weir_parser_string(parser, "a connection string in quotes", &stage->text_span) || !weir_parser_expect(parser, "table") ||
         !weir_parser_name(parser, "a table's name", &stage->symbol_span))
         return false;
-    weir_parser_accept(parser, "create");
-    return parse_slots(parser) && (!weir_parser_accept(parser, "on_loss") || weir_parser_choose(parser, losses) >= 0);
+    stage->create = weir_parser_accept(parser, "create");
+    if (!parse_slots(parser, stage) || !weir_parser_accept(parser, "on_loss"))
+        return stage->in_flight.value != 0;
+    int which = weir_parser_choose(parser, losses);
+    stage->retry_on_loss = which == 0;
+    return which >= 0;
 }
 
 /* "busy" DUR [ "pause" DUR ] */

@@ -56,7 +56,8 @@ struct weir_tree_stage {
     struct weir_span target_span; /* tee, then */
     enum weir_framing framing;
     enum weir_codec_kind codec;
-    struct weir_tree_number max, limit, items, ttl, cpu, pause, within;
+    struct weir_tree_number max, limit, items, ttl, cpu, pause, within, connections, in_flight;
+    bool create, retry_on_loss;   /* store */
     enum weir_sized sized;
     struct weir_span sized_span;
     enum weir_full full;

@@ -70,7 +70,7 @@ static json_t *queues_json(const struct weir_topology *topology)
         json_t *object =
             json_pack("{s:s, s:s, s:s, s:I, s:I, s:b, s:b}", "name", queue->name, "from", topology->pools[queue->from_pool].name,
                       "to", topology->pools[queue->to_pool].name, "limit_bytes", (json_int_t)queue->limit_bytes, "limit_items",
-                      (json_int_t)queue->limit_items, "items_given", queue->items_given, "per_connection", !handoff);
+                      (json_int_t)queue->limit_items, "items_given", queue->items_given, "per_connection", queue->kind == WEIR_QUEUE_REPLY);
         json_object_set_new(object, "sized", handoff ? json_string(weir_sized_name(queue->sized)) : json_null());
         json_object_set_new(object, "full", handoff ? json_string(weir_full_name(queue->full)) : json_null());
         json_array_append_new(queues, object);
@@ -111,22 +111,33 @@ static void add_size(struct weir_buffer *out, uint64_t bytes)
     weir_buffer_printf(out, "%" PRIu64 "%s", bytes, units[unit]);
 }
 
+static const char *pool_does(const struct weir_topology *topology, uint32_t pool)
+{
+    for (uint32_t i = 0; i < topology->queue_count; i++)
+        if (topology->queues[i].kind == WEIR_QUEUE_SLOTS && topology->queues[i].from_pool == pool)
+            return "serves connections";
+    return topology->pools[pool].listens ? "listens" : "takes handoffs";
+}
+
 /* What the defaults came to: pools, and each queue with its limits. */
 static int print_verbose(const struct weir_topology *topology)
 {
     struct weir_buffer out = WEIR_BUFFER_INIT;
     for (uint32_t i = 0; i < topology->pool_count; i++)
         weir_buffer_printf(&out, "pool %s: %" PRIu32 " thread%s, %s\n", topology->pools[i].name, topology->pools[i].threads,
-                           topology->pools[i].threads == 1 ? "" : "s", topology->pools[i].listens ? "listens" : "takes handoffs");
+                           topology->pools[i].threads == 1 ? "" : "s", pool_does(topology, i));
     for (uint32_t i = 0; i < topology->queue_count; i++) {
         const struct weir_topology_queue *queue = &topology->queues[i];
         bool handoff = queue->kind == WEIR_QUEUE_HANDOFF;
         weir_buffer_printf(&out, "queue %s: %s -> %s, at most ", queue->name, topology->pools[queue->from_pool].name,
                            topology->pools[queue->to_pool].name);
-        add_size(&out, queue->limit_bytes);
-        weir_buffer_printf(&out, " and %" PRIu64 " items", queue->limit_items);
+        if (queue->limit_bytes) {
+            add_size(&out, queue->limit_bytes);
+            weir_buffer_puts(&out, " and ");
+        }
+        weir_buffer_printf(&out, "%" PRIu64 " items", queue->limit_items);
         if (!handoff)
-            weir_buffer_puts(&out, " per connection\n");
+            weir_buffer_puts(&out, queue->kind == WEIR_QUEUE_REPLY ? " per connection\n" : " that are finished\n");
         else
             weir_buffer_printf(&out, "%s, sized %s, full %s\n", queue->items_given ? "" : " (limit / 256)",
                                weir_sized_name(queue->sized), weir_full_name(queue->full));

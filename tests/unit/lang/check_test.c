@@ -221,14 +221,53 @@ static void tails(void **state)
     expect_findings("pool io threads 1\npipeline t {\nthen u\n}\npipeline u {\nindex\n" TAIL, "E049:t");
 }
 
+static void slots(void **state)
+{
+    (void)state;
+#define STORE(conninfo) "store postgres " conninfo " table t connections 1 in_flight 2\n"
+    static const struct {
+        const char *lines, *expected;
+    } rows[] = {
+        { "forward riemann 127.0.0.1:1 connections 1 in_flight 2\n", "" },
+        { "store postgres 'dbname=x' table t create connections 1 in_flight 2 on_loss retry\n", "" },
+        { "store postgres 'dbname=x' table t connections 4 in_flight 5000 on_loss report as db\n", "" },
+        { "forward riemann h:1 connections 1 in_flight 1\n", "W103:1 in_flight 1" },
+        { "forward riemann h:1 connections 2 in_flight 1\n", "" },
+        { "forward riemann h connections 1 in_flight 2\n", "E018:h" },
+        { "forward riemann h:0 connections 1 in_flight 2\n", "E018:h:0" },
+        { "forward riemann h:1 connections 65535 in_flight 4294967295\n", "E017:65535 in_flight 4294967295" },
+        { "forward riemann h:1 connections 0 in_flight 1\n", "E017:0" },
+        { STORE("'host=h password=x'"), "W108:password=" },
+        { STORE("'PASSWORD = x'"), "W108:PASSWORD =" },
+        { STORE("'passfile=/p'"), "" },
+        { STORE("'service=password'"), "" },
+        { STORE("'postgres://u:geheim@h/db'"), "W108:geheim" },
+        { STORE("'postgresql://u@h/db?x=1&password=y'"), "W108:password=" },
+        { STORE("'postgres://u@h:1/db'"), "" },
+    };
+#undef STORE
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[1024];
+        snprintf(text, sizeof text, POOLS HEAD HANDOFF "decode riemann\n%s" TAIL, rows[i].lines);
+        expect_findings(text, rows[i].expected);
+    }
+    expect_findings(POOLS HEAD "decode riemann\nforward riemann h:1 connections 1 in_flight 1\n" HANDOFF TAIL, "W102:forward");
+    expect_findings(POOLS HEAD HANDOFF "store postgres '' table t connections 1 in_flight 2\ndecode riemann\n" TAIL, "E045:store");
+    expect_findings(SERVER_WITH("forward riemann h:1 connections 1 in_flight 2\n",
+                                "expect {\nwait(p.forward) < 1ms\nfill(p.forward) < 50%\nstarved(pool workers) < 10%\n"
+                                "cpu(p.forward.push) < 1%\n}\n"),
+                    "");
+    expect_findings(SERVER_WITH("forward riemann h:1 connections 1 in_flight 2\n",
+                                "expect {\ncpu(p.forward.size) < 1%\ndrops(p.forward) < 1\n}\n"),
+                    "E080:size E080:p.forward");
+}
+
 static void not_built(void **state)
 {
     (void)state;
     static const struct {
         const char *lines, *expected;
     } rows[] = {
-        { "forward riemann 127.0.0.1:1 connections 1 in_flight 2\n", "E013:forward" },
-        { "store postgres 'db' table t create connections 1 in_flight 2 on_loss retry\n", "E013:store" },
         { "stage x at fn\n", "E013:stage" },
         { "queue x push a pop b depth n\n", "E013:queue" },
     };
@@ -299,8 +338,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clean),    cmocka_unit_test(names),     cmocka_unit_test(addresses),
         cmocka_unit_test(order),    cmocka_unit_test(handoffs),  cmocka_unit_test(cycles),
-        cmocka_unit_test(warnings), cmocka_unit_test(queries),   cmocka_unit_test(not_built), cmocka_unit_test(tails),
-        cmocka_unit_test(no_cascade),
+        cmocka_unit_test(warnings), cmocka_unit_test(queries),   cmocka_unit_test(slots),
+        cmocka_unit_test(not_built), cmocka_unit_test(tails),    cmocka_unit_test(no_cascade),
         cmocka_unit_test(datagrams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
