@@ -78,7 +78,7 @@ NEEDS_query := query base
 NEEDS_lang := lang query base
 NEEDS_compile := compile base
 NEEDS_runtime := runtime wire base
-NEEDS_stages := stages runtime query wire base
+NEEDS_stages := stages runtime client query wire base
 NEEDS_client := client wire base
 NEEDS_tracer := tracer base
 NEEDS_viz := viz base
@@ -135,7 +135,7 @@ $(WEIR): $(CLI_OBJ) $(foreach r,$(CLI_ROOMS),$(call lib,$(r)))
 
 # What `weir build` compiles against: headers, archives, and the flags that this build used.
 SDK := $(B)/lib/weir/flags
-SDK_ROOMS := stages runtime query wire base
+SDK_ROOMS := stages runtime client query wire base
 $(SDK): Makefile | $(DEPS_STAMP)
 	$(Q)mkdir -p $(@D) $(B)/include/weir
 	$(Q)for d in base probes pipeline_dsl; do ln -sfn $(CURDIR)/$$d $(B)/include/weir/$$d; done
@@ -204,7 +204,7 @@ soak: all $(SYSTEM)
 	@WEIR_SOAK=1 tests/run-programs $(B)/tests soak $(SYSTEM)
 BENCH := $(B)/bench/straight $(B)/bench/crossing $(B)/bench/clients $(B)/bench/delay
 $(B)/bench/clients: BENCH_LIBS := -lriemann-client
-$(BENCH): $(B)/bench/%: $(B)/obj/tests/bench/%.o $(foreach r,client $(SDK_ROOMS),$(call lib,$(r)))
+$(BENCH): $(B)/bench/%: $(B)/obj/tests/bench/%.o $(foreach r,$(SDK_ROOMS),$(call lib,$(r)))
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(BENCH_LIBS) -luv -lprotobuf-c -lpcre2-8 -lm -o $@
 bench: all $(BENCH)
@@ -229,7 +229,6 @@ install: all
 	for h in $$(find base probes/contract.h pipeline_dsl/wire pipeline_dsl/query pipeline_dsl/runtime pipeline_dsl/stages -name '*.h'); do \
 		install -D -m 644 $$h $(DESTDIR)$(PREFIX)/include/weir/$$h; done
 	install -m 644 pipeline_dsl/runtime/call.h $(DESTDIR)$(PREFIX)/include/weir/call.h
-	install -m 644 $(call lib,client) $(DESTDIR)$(PREFIX)/lib/weir/
 	install -m 644 pipeline_dsl/client/riemann.h $(DESTDIR)$(PREFIX)/include/weir/riemann.h
 	install -D -m 644 pipeline_dsl/client/result.h $(DESTDIR)$(PREFIX)/include/weir/pipeline_dsl/client/result.h
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig

@@ -41,10 +41,12 @@ typedef uint32_t weir_u32;
 typedef uint64_t weir_u64;
 #endif
 
+#include "base/histogram_bucket.h"
+
 #define WEIR_CONTRACT_SYMBOL "weir_contract"
 #define WEIR_CONTRACT_MAGIC 0x3130524945573177ull
 #define WEIR_CONTRACT_MAJOR 1
-#define WEIR_CONTRACT_MINOR 0
+#define WEIR_CONTRACT_MINOR 1 /* 1: slots */
 
 #define WEIR_THREAD_SLOTS 256u
 #define WEIR_LOG_RECORDS 64u
@@ -114,6 +116,32 @@ struct weir_contract_way {
     weir_u64 padding[3];
 };
 
+/* One pool of slots: the connections of a `forward` or `store`, each with so many requests in flight. Written under its lock as a
+ * seqlock. taken = finished + failed + lost + in_use, in every snapshot. What is sent again after a lost connection keeps its
+ * slot and was taken once. */
+struct weir_contract_slots {
+    weir_u32 sequence;
+    weir_u32 stage;         /* index in the topology's stages */
+    weir_u64 taken, finished;
+    weir_u64 failed;        /* answered with an error, or never sent: all connections were down */
+    weir_u64 lost;          /* with its connection, and reported */
+    weir_u64 retried, in_use;
+    weir_u64 open;          /* connections that are up */
+    weir_u64 reconnects;
+    weir_u64 unfilled;      /* slots of connections that are down */
+    weir_u64 waits, waited_ns; /* of workers, for a slot: those that are over */
+    weir_u64 full_ns;       /* with every slot in use: without the time since full_since_ns */
+    weir_u64 full_since_ns; /* CLOCK_MONOTONIC; 0: a slot is free */
+    weir_u64 times;         /* address: struct weir_contract_slot_times; outside of the seqlock, and never changes */
+    weir_u64 padding;
+};
+
+/* How long, in the buckets of base/histogram_bucket.h; each word only grows. Of one pool of slots. */
+struct weir_contract_slot_times {
+    weir_u64 wait[WEIR_HISTOGRAM_BUCKETS];    /* of workers, for a slot */
+    weir_u64 service[WEIR_HISTOGRAM_BUCKETS]; /* from the taking of a slot to its end; of stamped items, by their weight */
+};
+
 /* One item in one segment. */
 struct weir_contract_record {
     weir_u64 push_ticks;  /* when it was put into the queue that led here; 0: it did not come through a queue, or unstamped then */
@@ -163,7 +191,7 @@ struct weir_contract {
     weir_u32 queue_count, way_count;
     weir_u32 shards;           /* event loops that may share a ring or a way in; a handoff uses shard 0 */
     weir_u32 thread_overflow;  /* threads that found no free slot */
-    weir_u64 slots;            /* address: pools of slots, none in version 1.0 */
+    weir_u64 slots;            /* address: struct weir_contract_slots [slot_count]; none in version 1.0 */
     weir_u32 slot_count;
     weir_u32 features;         /* WEIR_CONTRACT_* */
     weir_u64 start_ns;         /* CLOCK_MONOTONIC when the server started */

@@ -47,7 +47,11 @@ struct weir_client {
 int weir_client_connect(struct weir_client **client, const char *address, const struct weir_client_options *options,
                         struct weir_error *error)
 {
-    int fd = weir_dial(address, options->connect_timeout_ns ? options->connect_timeout_ns : 5000000000u, error);
+    const struct weir_dial_options dial = {
+        .timeout_ns = options->connect_timeout_ns ? options->connect_timeout_ns : 5000000000u,
+        .cancel_fd = options->cancel_fd ? options->cancel_fd : -1,
+    };
+    int fd = weir_dial(address, &dial, error);
     if (fd < 0)
         return fd;
     struct weir_client *made = calloc(1, sizeof *made);

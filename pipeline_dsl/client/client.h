@@ -41,6 +41,7 @@ struct weir_client_options {
     size_t in_flight;            /* requests under way at most; 0: 64 */
     size_t reply_max_bytes;      /* a larger reply is a BAD_REPLY; 0: 16 MiB */
     uint64_t connect_timeout_ns; /* 0: 5 s */
+    int cancel_fd;               /* once readable, connecting ends with -ECANCELED; 0: none */
     weir_client_done *done;
     void *context;
 };

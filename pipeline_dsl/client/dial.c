@@ -91,12 +91,7 @@ static int dial_one(const struct addrinfo *info, const struct weir_dial_options 
     return fd;
 }
 
-int weir_dial(const char *address, uint64_t timeout_ns, struct weir_error *error)
-{
-    return weir_dial_with(address, &(struct weir_dial_options){ .timeout_ns = timeout_ns, .cancel_fd = -1 }, error);
-}
-
-int weir_dial_with(const char *address, const struct weir_dial_options *options, struct weir_error *error)
+int weir_dial(const char *address, const struct weir_dial_options *options, struct weir_error *error)
 {
     char host[HOST_MOST + 1];
     const char *port = NULL;

@@ -15,16 +15,14 @@
 
 #include "base/error.h"
 
-/* Connects to "127.0.0.1:5555", "[::1]:5555" or "localhost:5555", trying each address of a name, each for at most
- * `timeout_ns`. Returns a non-blocking socket with TCP_NODELAY, or -errno. */
-int weir_dial(const char *address, uint64_t timeout_ns, struct weir_error *error);
-
 struct weir_dial_options {
-    uint64_t timeout_ns;
+    uint64_t timeout_ns;   /* for each address of a name */
     int cancel_fd;         /* once readable, the dialling ends with -ECANCELED; -1: none */
     bool datagram;         /* UDP; "connecting" then only fixes the address */
     int send_buffer_bytes; /* 0: the system's */
 };
-int weir_dial_with(const char *address, const struct weir_dial_options *options, struct weir_error *error);
+/* Connects to "127.0.0.1:5555", "[::1]:5555" or "localhost:5555", trying each address of a name in turn. Returns a non-blocking
+ * socket with TCP_NODELAY, or -errno. */
+int weir_dial(const char *address, const struct weir_dial_options *options, struct weir_error *error);
 
 #endif

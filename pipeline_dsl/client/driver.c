@@ -124,7 +124,7 @@ int weir_driver_connect(struct weir_driver_connection *connection, struct weir_e
     struct weir_driver *driver = connection->driver;
     if (driver->options->datagram) {
         struct weir_dial_options dial = { .cancel_fd = -1, .datagram = true };
-        connection->datagram_fd = weir_dial_with(driver->options->address, &dial, error);
+        connection->datagram_fd = weir_dial(driver->options->address, &dial, error);
         if (connection->datagram_fd < 0)
             return connection->datagram_fd;
         fcntl(connection->datagram_fd, F_SETFL, fcntl(connection->datagram_fd, F_GETFL) & ~O_NONBLOCK);

@@ -366,7 +366,7 @@ static int connect_again(struct weir_pipelined *pipelined)
         wait_down(pipelined, weir_backoff_delay(&pipelined->backoff));
         if (atomic_load(&pipelined->closing))
             return -1;
-        int fd = weir_dial_with(pipelined->address, &dial, NULL);
+        int fd = weir_dial(pipelined->address, &dial, NULL);
         if (fd >= 0)
             return fd;
     }

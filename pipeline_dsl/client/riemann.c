@@ -77,7 +77,7 @@ static int dial_first(struct weir_riemann *client, int *fd, struct weir_error *e
     struct weir_dial_options dial = { .timeout_ns = options->connect_timeout_ns, .cancel_fd = -1,
                                       .datagram = options->kind == WEIR_RIEMANN_DATAGRAM,
                                       .send_buffer_bytes = options->send_buffer_bytes };
-    *fd = weir_dial_with(client->address, &dial, &said);
+    *fd = weir_dial(client->address, &dial, &said);
     if (*fd >= 0)
         return 0;
     int rc = *fd;

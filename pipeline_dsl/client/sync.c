@@ -78,7 +78,7 @@ static int connect_again(struct weir_sync *sync, uint64_t until)
         return -ENOTCONN;
     struct weir_dial_options dial = { .timeout_ns = left < most ? left : most, .cancel_fd = -1,
                                       .send_buffer_bytes = sync->options.send_buffer_bytes };
-    int fd = weir_dial_with(sync->address, &dial, NULL);
+    int fd = weir_dial(sync->address, &dial, NULL);
     if (fd < 0) {
         sync->retry_at = weir_clock_ns() + weir_backoff_delay(&sync->backoff);
         return -ENOTCONN;

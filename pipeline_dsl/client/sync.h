@@ -15,7 +15,7 @@
 
 #include <pthread.h>
 
-#include "pipeline_dsl/client/backoff.h"
+#include "base/backoff.h"
 #include "pipeline_dsl/client/inbox.h"
 #include "pipeline_dsl/client/promise.h"
 

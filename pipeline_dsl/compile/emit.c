@@ -25,6 +25,15 @@ void weir_emit_id(struct weir_emit *emit, uint32_t stage)
     weir_emit_name(emit, stage);
 }
 
+void weir_emit_pool(struct weir_emit *emit, uint32_t pool)
+{
+    for (const char *c = emit->topology->pools[pool].name; *c; c++)
+        if (*c == '.')
+            weir_buffer_puts(emit->out, "__");
+        else
+            weir_buffer_putc(emit->out, *c);
+}
+
 void weir_emit_string(struct weir_emit *emit, const char *text)
 {
     weir_buffer_putc(emit->out, '"');
@@ -57,7 +66,7 @@ void weir_emit_driver(struct weir_emit *emit, uint32_t first)
     const struct weir_topology_pipeline *pipeline = &emit->topology->pipelines[weir_emit_stage(emit, first)->pipeline];
     unsigned number = 1;
     for (uint32_t stage = pipeline->first_stage; stage < first; stage++)
-        number += weir_emit_stage(emit, stage)->verb == WEIR_HANDOFF;
+        number += weir_emit_hands_over(weir_emit_stage(emit, stage));
     if (first > pipeline->first_stage && weir_emit_bears(emit, first - 1))
         put(emit, "%s__behind__%s", pipeline->name, weir_emit_stage(emit, first - 1)->name);
     else
@@ -83,6 +92,8 @@ static void put_head(struct weir_emit *emit)
             put(emit, " *     %-16s on pool %s", s->name, t->pools[s->pool].name);
             if (s->verb == WEIR_HANDOFF)
                 put(emit, ", to pool %s", t->pools[t->queues[s->queue].to_pool].name);
+            else if (weir_emit_has_slots(s))
+                put(emit, ", by %u slots and back", s->connections * s->in_flight);
             else if (s->finish_pool != s->pool)
                 put(emit, ", finished on pool %s", t->pools[s->finish_pool].name);
             put(emit, "\n");
@@ -112,15 +123,25 @@ static void put_ids(struct weir_emit *emit)
         put(emit, "%s,\n", i ? "" : " = WEIR_INSTANCE_FIRST");
     }
     put(emit, "    ID_END\n};\n\nenum {");
-    for (uint32_t i = 0; i < t->pool_count; i++)
-        put(emit, " POOL_%s,", t->pools[i].name);
+    for (uint32_t i = 0; i < t->pool_count; i++) {
+        put(emit, " POOL_");
+        weir_emit_pool(emit, i);
+        put(emit, ",");
+    }
     put(emit, " POOLS };\nenum {");
     for (uint32_t i = 0; i < t->queue_count; i++) {
         put(emit, " QUEUE_");
         weir_emit_name(emit, t->queues[i].stage);
         put(emit, ",");
     }
-    put(emit, " QUEUES };\nenum { WAYS = %u, SHARDS = %u }; /* shards: event loops of the largest pool that listens */\n\n", t->way_count,
+    put(emit, " QUEUES };\nenum {");
+    for (uint32_t i = 0; i < t->stage_count; i++)
+        if (weir_emit_has_slots(&t->stages[i])) {
+            put(emit, " SLOTS_");
+            weir_emit_name(emit, i);
+            put(emit, ",");
+        }
+    put(emit, " SLOTS };\nenum { WAYS = %u, SHARDS = %u }; /* shards: event loops of the largest pool that listens */\n\n", t->way_count,
         shards(t));
 }
 
@@ -179,6 +200,11 @@ static void put_call_of(struct weir_emit *emit, uint32_t stage, const struct wei
     case WEIR_DROP:
         put(emit, "weir_stage_drop(thread, item");
         break;
+    case WEIR_FORWARD:
+    case WEIR_STORE:
+        put(emit, "weir_stage_%s(thread, item, SLOTS_", weir_verb_name(s->verb));
+        weir_emit_name(emit, stage);
+        break;
     default:
         put(emit, "weir_stage_reply(thread, item");
         break;
@@ -224,7 +250,7 @@ static void put_item_stage(struct weir_emit *emit, uint32_t stage, const struct 
 static uint32_t driver_end(const struct weir_emit *emit, const struct weir_topology_pipeline *pipeline, uint32_t first)
 {
     uint32_t end = pipeline->first_stage + pipeline->stage_count, stage = first;
-    while (stage < end && weir_emit_stage(emit, stage)->verb != WEIR_HANDOFF && !weir_emit_bears(emit, stage))
+    while (stage < end && !weir_emit_hands_over(weir_emit_stage(emit, stage)) && !weir_emit_bears(emit, stage))
         stage++;
     return stage < end ? stage + 1 : end;
 }
@@ -288,6 +314,7 @@ static bool can_emit(const struct weir_topology_stage *s)
     case WEIR_HANDOFF:
     case WEIR_INDEX:
     case WEIR_FILTER:
+    case WEIR_FORWARD:
     case WEIR_BUSY:
     case WEIR_CALL:
     case WEIR_REPLY:
@@ -296,6 +323,16 @@ static bool can_emit(const struct weir_topology_stage *s)
     default:
         return false;
     }
+}
+
+/* What comes back from slots is taken from queues, and an event loop takes none. */
+static int check_slots(const struct weir_topology *t, const struct weir_topology_stage *s, struct weir_error *error)
+{
+    if (!weir_emit_has_slots(s) || !t->pools[s->pool].listens)
+        return 0;
+    return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL,
+                          "%s can't be built on pool %s, whose threads listen; put a `handoff` to a pool of workers above it",
+                          s->full_name, t->pools[s->pool].name);
 }
 
 static int check(const struct weir_topology *t, struct weir_error *error)
@@ -307,6 +344,9 @@ static int check(const struct weir_topology *t, struct weir_error *error)
         if (!can_emit(&t->stages[i]))
             return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "%s can't be built by this version of weir, which can't compile this `%s`",
                                   t->stages[i].full_name, weir_verb_name(t->stages[i].verb));
+    for (uint32_t i = 0; i < t->stage_count; i++)
+        if (check_slots(t, &t->stages[i], error) != 0)
+            return -EINVAL;
     for (uint32_t i = 0; i < t->way_count; i++) {
         const struct weir_emit emit = { t, NULL };
         uint32_t pipeline = t->ways[i].pipeline;

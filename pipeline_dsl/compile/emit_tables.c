@@ -12,13 +12,17 @@ static void put_queue(struct weir_emit *emit, const struct weir_topology_queue *
     weir_emit_name(emit, queue->stage);
     put(emit, "] = {\n        .name = \"%s\", .stage = ", queue->name);
     weir_emit_id(emit, queue->stage);
-    put(emit, ", .to_pool = POOL_%s,\n        .limit_bytes = %" PRIu64 "u, .limit_items = %" PRIu64 "u,",
-        emit->topology->pools[queue->to_pool].name, queue->limit_bytes, queue->limit_items);
+    put(emit, ", .to_pool = POOL_");
+    weir_emit_pool(emit, queue->to_pool);
+    put(emit, ",\n        .limit_bytes = %" PRIu64 "u, .limit_items = %" PRIu64 "u,", queue->limit_bytes, queue->limit_items);
     if (queue->kind == WEIR_QUEUE_REPLY) {
         put(emit, " .kind = WEIR_QUEUE_REPLY,\n    },\n");
         return;
     }
-    put(emit, " .full = WEIR_FULL_%s,\n        .run = ", full[queue->full]);
+    if (queue->kind == WEIR_QUEUE_SLOTS)
+        put(emit, " .kind = WEIR_QUEUE_SLOTS,\n        .run = ");
+    else
+        put(emit, " .full = WEIR_FULL_%s,\n        .run = ", full[queue->full]);
     weir_emit_driver(emit, queue->stage + 1);
     put(emit, ", .run_stage = ");
     weir_emit_id(emit, queue->stage + 1);
@@ -108,13 +112,43 @@ static void put_sources(struct weir_emit *emit)
     put(emit, "};\n\n");
 }
 
+/* One more than there are, so that the table is never empty. */
+static void put_slots(struct weir_emit *emit)
+{
+    const struct weir_topology *t = emit->topology;
+    put(emit, "/* Stages that stand on slots. */\nstatic const struct weir_plan_slots slots[SLOTS + 1] = {\n");
+    for (uint32_t i = 0; i < t->stage_count; i++) {
+        const struct weir_topology_stage *s = &t->stages[i];
+        if (!weir_emit_has_slots(s))
+            continue;
+        put(emit, "    [SLOTS_");
+        weir_emit_name(emit, i);
+        put(emit, "] = {\n        .name = \"%s\", .stage = ", s->full_name);
+        weir_emit_id(emit, i);
+        put(emit, ", .topology_stage = %u, .queue = QUEUE_", i);
+        weir_emit_name(emit, i);
+        put(emit, ", .pool = POOL_");
+        weir_emit_pool(emit, t->queues[s->queue].from_pool);
+        put(emit, ",\n        .connections = %u, .in_flight = %u, .retries = %s, .kind = &%s,\n        .address = ", s->connections,
+            s->in_flight, s->retry_on_loss ? "true" : "false", s->verb == WEIR_STORE ? "weir_store_postgres" : "weir_forward_riemann");
+        weir_emit_string(emit, s->verb == WEIR_STORE ? s->text : s->address);
+        if (s->verb == WEIR_STORE)
+            put(emit, ", .table = \"%s\", .create = %s", s->symbol, s->create ? "true" : "false");
+        put(emit, ",\n    },\n");
+    }
+    put(emit, "};\n\n");
+}
+
 void weir_emit_tables(struct weir_emit *emit)
 {
     const struct weir_topology *t = emit->topology;
     put(emit, "/* --- tables */\n\nstatic const struct weir_plan_pool pools[POOLS] = {\n");
-    for (uint32_t i = 0; i < t->pool_count; i++)
-        put(emit, "    [POOL_%s] = { .name = \"%s\", .threads = %u, .listens = %s },\n", t->pools[i].name, t->pools[i].name,
-            t->pools[i].threads, t->pools[i].listens ? "true" : "false");
+    for (uint32_t i = 0; i < t->pool_count; i++) {
+        put(emit, "    [POOL_");
+        weir_emit_pool(emit, i);
+        put(emit, "] = { .name = \"%s\", .threads = %u, .listens = %s },\n", t->pools[i].name, t->pools[i].threads,
+            t->pools[i].listens ? "true" : "false");
+    }
     put(emit, "};\n\nstatic const struct weir_plan_queue queues[QUEUES] = {\n");
     for (uint32_t i = 0; i < t->queue_count; i++)
         put_queue(emit, &t->queues[i]);
@@ -124,6 +158,7 @@ void weir_emit_tables(struct weir_emit *emit)
     put_inside(emit);
     put(emit, "};\n\n");
     put_sources(emit);
+    put_slots(emit);
     put(emit, "static const char *const stages[] = {\n");
     for (uint32_t i = 0; i < t->instance_count; i++)
         put(emit, "    \"%s\",\n", t->instances[i].name);
@@ -137,6 +172,8 @@ void weir_emit_main(struct weir_emit *emit, size_t topology_bytes)
               "static _Alignas(64) struct weir_contract_cell cells[WEIR_THREAD_SLOTS * WEIR_TAG(ID_END, 0)];\n"
               "static _Alignas(64) struct weir_contract_queue queue_blocks[QUEUES * SHARDS];\n"
               "static _Alignas(64) struct weir_contract_way way_blocks[(WAYS + 1) * SHARDS];\n"
+              "static _Alignas(64) struct weir_contract_slots slot_blocks[SLOTS + 1];\n"
+              "static _Alignas(64) struct weir_contract_slot_times slot_times[SLOTS + 1];\n"
               "static const unsigned char topology[%zu]; /* at the end of this file */\n\n"
               "int main(int argc, char **argv)\n{\n"
               "    struct weir_plan plan = {\n        .name = ", topology_bytes);
@@ -144,7 +181,8 @@ void weir_emit_main(struct weir_emit *emit, size_t topology_bytes)
     put(emit, ",\n        .pools = pools, .pool_count = POOLS,\n        .queues = queues, .queue_count = QUEUES,\n"
               "        .ways = ways, .way_count = WAYS,\n        .sources = sources, .source_count = SOURCES,\n        .stages = stages, .stage_count = ID_END - WEIR_INSTANCE_FIRST,\n"
               "        .shards = SHARDS,\n        .topology = topology, .topology_bytes = sizeof topology,\n"
-              "        .cells = cells, .queue_blocks = queue_blocks, .way_blocks = way_blocks,\n    };\n");
+              "        .cells = cells, .queue_blocks = queue_blocks, .way_blocks = way_blocks,\n"
+              "        .slots = slots, .slots_count = SLOTS, .slot_blocks = slot_blocks, .slot_times = slot_times,\n    };\n");
     for (uint32_t i = 0; i < t->stage_count; i++) {
         if (t->stages[i].verb == WEIR_INDEX) {
             put(emit, "    weir_index_init(&index__");

@@ -129,7 +129,7 @@ static int hash_call(uint64_t *key, const struct weir_compile_kit *kit, const ch
 int weir_compile_key(const struct weir_compile_kit *kit, const struct weir_topology *topology, const struct weir_buffer *source,
                      char key[17], struct weir_error *error)
 {
-    static const char *const archives[] = { "stages", "runtime", "wire", "base" };
+    static const char *const archives[] = { "stages", "runtime", "client", "wire", "base" };
     uint64_t value = hash(0xcbf29ce484222325u, weir_buffer_text(source), source->length);
     const struct weir_buffer *texts[] = { &kit->cc, &kit->cflags, &kit->libs };
     for (size_t i = 0; i < 3; i++)

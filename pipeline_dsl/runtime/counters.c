@@ -70,6 +70,28 @@ static void print_queue(const struct weir_plan *plan, uint32_t index, struct wei
     weir_buffer_puts(out, "}");
 }
 
+static void print_slots(const struct weir_plan *plan, uint32_t index, struct weir_buffer *out)
+{
+    struct weir_contract_slots block;
+    weir_seqlock_read(&plan->slot_blocks[index], &block, sizeof block);
+    weir_buffer_printf(out, "%s\n  {\"name\":\"%s\"", index ? "," : "", plan->slots[index].name);
+    print_word(out, "connections", plan->slots[index].connections);
+    print_word(out, "in_flight_limit", plan->slots[index].in_flight);
+    print_word(out, "taken", block.taken);
+    print_word(out, "finished", block.finished);
+    print_word(out, "failed", block.failed);
+    print_word(out, "lost", block.lost);
+    print_word(out, "retried", block.retried);
+    print_word(out, "in_use", block.in_use);
+    print_word(out, "open", block.open);
+    print_word(out, "reconnects", block.reconnects);
+    print_word(out, "unfilled", block.unfilled);
+    print_word(out, "waits", block.waits);
+    print_word(out, "waited_ns", block.waited_ns);
+    print_word(out, "full_ns", block.full_ns + (block.full_since_ns ? weir_clock_ns() - block.full_since_ns : 0));
+    weir_buffer_puts(out, "}");
+}
+
 static void print_stage(const struct weir_plan *plan, uint32_t index, struct weir_buffer *out)
 {
     uint64_t entries = 0, events = 0, own_cpu_ns = 0;
@@ -101,6 +123,9 @@ static void print_all(const struct weir_plan *plan, struct weir_buffer *out)
     weir_buffer_puts(out, "],\n \"queues\":[");
     for (uint32_t i = 0; i < plan->queue_count; i++)
         print_queue(plan, i, out);
+    weir_buffer_puts(out, "],\n \"slots\":[");
+    for (uint32_t i = 0; i < plan->slots_count; i++)
+        print_slots(plan, i, out);
     weir_buffer_puts(out, "],\n \"stages\":[");
     for (uint32_t i = 0; i < plan->stage_count; i++)
         print_stage(plan, i, out);

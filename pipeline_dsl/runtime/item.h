@@ -47,7 +47,10 @@ struct weir_item {
     enum weir_reply_kind reply_kind;
     struct weir_buffer reply; /* framed; of kind BYTES, or what a query found, of no kind until it is encoded */
 
+    struct weir_buffer request; /* what a pool of slots sends of it; until its slot is free again */
+
     /* for the tracer */
+    uint64_t slot_ns; /* when it took its slot; 0: not stamped */
     uint32_t weight; /* 0: not stamped */
     uint64_t push_ticks, depth_bytes;
     uint32_t depth_items;

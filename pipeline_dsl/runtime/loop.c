@@ -52,6 +52,7 @@ void weir_loop_item_free(struct weir_loop *loop, struct weir_item *item)
 {
     weir_loop_item_shed(loop, item);
     weir_buffer_release(&item->reply);
+    weir_buffer_release(&item->request);
     if (loop->free_count == FREE_ITEMS_KEPT) {
         free(item);
         return;

@@ -42,7 +42,7 @@ struct weir_plan_queue {
     uint64_t limit_bytes; /* of a reply ring: per connection */
     uint64_t limit_items;
     enum weir_full full;
-    weir_driver *run;     /* of a handoff: the segment behind it */
+    weir_driver *run;     /* of a handoff or slots: the segment behind it */
     uint32_t run_stage;   /* id of the first stage of that segment */
 };
 
@@ -63,13 +63,31 @@ struct weir_plan_way {
     uint32_t handoff_queue; /* where that segment is a handoff and nothing else; else WEIR_NONE */
 };
 
+struct weir_slots_kind;
+
+/* A stage that stands on a pool of slots. */
+struct weir_plan_slots {
+    const char *name;     /* its full name */
+    uint32_t stage;       /* id */
+    uint32_t topology_stage; /* index in the topology */
+    uint32_t queue;       /* through which finished items come back */
+    uint32_t pool;        /* of its own threads */
+    uint32_t connections, in_flight;
+    bool retries;         /* what was in flight on a lost connection is sent again */
+    const struct weir_slots_kind *kind;
+    const char *address;  /* forward: "127.0.0.1:5555"; store: a connection string */
+    const char *table;    /* store */
+    bool create;          /* store: make the table when there is none */
+};
+
 struct weir_plan {
     const char *name; /* the topology's */
     const struct weir_plan_pool *pools;
     const struct weir_plan_queue *queues;
     const struct weir_plan_way *ways; /* [way_count + 1]: the last is that of what is born inside (runtime/inside.h) */
+    const struct weir_plan_slots *slots;
     const char *const *stages; /* [stage_count]: full names of the instances, in the order of their ids */
-    uint32_t pool_count, queue_count, way_count, stage_count;
+    uint32_t pool_count, queue_count, way_count, slots_count, stage_count;
     struct weir_source *sources; /* [source_count] */
     uint32_t source_count;
     uint32_t shards; /* threads of the largest pool that listens */
@@ -79,6 +97,8 @@ struct weir_plan {
     struct weir_contract_cell *cells;   /* [WEIR_THREAD_SLOTS][tag_count] */
     struct weir_contract_queue *queue_blocks; /* [queue_count][shards] */
     struct weir_contract_way *way_blocks;     /* [way_count + 1][shards] */
+    struct weir_contract_slots *slot_blocks;  /* [slots_count] */
+    struct weir_contract_slot_times *slot_times;
 };
 
 static inline uint32_t weir_plan_tag_count(const struct weir_plan *plan)

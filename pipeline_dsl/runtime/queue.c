@@ -13,6 +13,11 @@
  * Parking: an event loop that meets a full queue counts its item as parked and is entered in `waiting`, in the same critical
  * section that found the queue full, so that no wakeup is lost. While anything is parked, new items of event loops park too,
  * even where there is room: otherwise those who come would overtake those who wait.
+ *
+ * What slots have finished is taken before anything new, or finished items would pile up behind new ones that wait for a slot.
+ * It also bounds their queue without a limit: a worker takes a new item only while none is finished, and adds that one item to
+ * those in flight, which are at most as many as there are slots. So slots + workers is the most that can come together, and
+ * the ring has that room from the start.
  */
 #include "pipeline_dsl/runtime/queue.h"
 
@@ -30,6 +35,8 @@
 void weir_intake_init(struct weir_intake *intake, struct weir_queue **queues, uint32_t queue_count)
 {
     *intake = (struct weir_intake){ .queues = queues, .queue_count = queue_count };
+    while (intake->handoff_count < queue_count && queues[intake->handoff_count]->plan->kind == WEIR_QUEUE_HANDOFF)
+        intake->handoff_count++;
     weir_mutex_init(&intake->mutex);
     pthread_cond_init(&intake->not_empty, NULL);
 }
@@ -63,6 +70,8 @@ void weir_queue_init(struct weir_queue *queue, const struct weir_plan *plan, uin
         .capacity = FIRST_CAPACITY,
         .block = &plan->queue_blocks[(size_t)index * plan->shards],
     };
+    while (queue->plan->kind == WEIR_QUEUE_SLOTS && queue->capacity < queue->plan->limit_items)
+        queue->capacity *= 2;
     pthread_cond_init(&queue->not_full, NULL);
     queue->ring = malloc(queue->capacity * sizeof *queue->ring);
     queue->waiting = calloc(loop_count ? loop_count : 1, sizeof *queue->waiting);
@@ -222,6 +231,14 @@ static enum weir_push when_full(struct weir_queue *queue, struct weir_thread *th
     return WEIR_PUSH_ADMITTED;
 }
 
+/* Behind an item that was admitted; `wake`: a sleeper was claimed for it. */
+static void owe_wake(struct weir_intake *intake, struct weir_thread *thread, bool wake)
+{
+    thread->owed_wakes += wake;
+    if (thread->owed_wakes && (!thread->defers || ++thread->owed_items == WAKE_WITH_ITEMS))
+        weir_intake_wake(intake, thread);
+}
+
 enum weir_push weir_queue_push(struct weir_queue *queue, struct weir_thread *thread, struct weir_item *item, bool resumes,
                                struct weir_item **evicted)
 {
@@ -244,10 +261,19 @@ enum weir_push weir_queue_push(struct weir_queue *queue, struct weir_thread *thr
         wake = outcome == WEIR_PUSH_ADMITTED && claim_sleeper(queue->intake);
     }
     weir_mutex_unlock(&queue->intake->mutex);
-    thread->owed_wakes += wake;
-    if (thread->owed_wakes && (!thread->defers || ++thread->owed_items == WAKE_WITH_ITEMS))
-        weir_intake_wake(queue->intake, thread);
+    owe_wake(queue->intake, thread, wake);
     return outcome;
+}
+
+void weir_queue_return(struct weir_queue *queue, struct weir_thread *thread, struct weir_item *item)
+{
+    lock(queue->intake, queue->index, thread);
+    if (queue->block->queued_items == queue->capacity)
+        weir_bug("more items come back to %s than there are slots and workers", queue->plan->name);
+    admit(queue, item, false);
+    bool wake = claim_sleeper(queue->intake);
+    weir_mutex_unlock(&queue->intake->mutex);
+    owe_wake(queue->intake, thread, wake);
 }
 
 void weir_intake_wake(struct weir_intake *intake, struct weir_thread *thread)
@@ -257,13 +283,16 @@ void weir_intake_wake(struct weir_intake *intake, struct weir_thread *thread)
     thread->owed_items = 0;
 }
 
-/* The queue whose turn it is, and the turn passes on; null when all are empty. */
+/* The queue whose turn it is; null when all are empty. Among handoffs the turn passes on. */
 static struct weir_queue *first_with_items(struct weir_intake *intake) WEIR_REQUIRES(intake->mutex)
 {
-    for (uint32_t i = 0; i < intake->queue_count; i++) {
-        uint32_t at = (intake->next + i) % intake->queue_count;
+    for (uint32_t i = intake->queue_count; i-- > intake->handoff_count;)
+        if (intake->queues[i]->block->queued_items)
+            return intake->queues[i];
+    for (uint32_t i = 0; i < intake->handoff_count; i++) {
+        uint32_t at = (intake->next + i) % intake->handoff_count;
         if (intake->queues[at]->block->queued_items) {
-            intake->next = (at + 1) % intake->queue_count;
+            intake->next = (at + 1) % intake->handoff_count;
             return intake->queues[at];
         }
     }
@@ -354,7 +383,7 @@ static struct weir_item *take_inside(struct weir_intake *intake, const struct we
     if (intake->inside_next)
         return NULL;
     if (queue)
-        intake->next = (intake->next + intake->queue_count - 1) % intake->queue_count;
+        intake->next = (intake->next + intake->handoff_count - 1) % intake->handoff_count;
     intake->inside_first = item->next;
     return item;
 }
@@ -367,7 +396,8 @@ struct weir_item *weir_intake_take(struct weir_intake *intake, struct weir_threa
     lock(intake, intake->queues[0]->index, thread);
     while (!(queue = first_with_items(intake)) && !intake->inside_first && !intake->closed)
         sleep_until_item(intake, thread);
-    if (__builtin_expect(intake->inside_first != NULL, 0)) {
+    bool finished = queue && queue->plan->kind == WEIR_QUEUE_SLOTS;
+    if (__builtin_expect(intake->inside_first != NULL, 0) && !finished) {
         struct weir_item *inside = take_inside(intake, queue);
         if (inside) {
             weir_mutex_unlock(&intake->mutex);

@@ -25,12 +25,14 @@
 #include "pipeline_dsl/runtime/item.h"
 #include "pipeline_dsl/runtime/mutex.h"
 
-/* Where a pool takes its items: one lock and one condition for all the queues that lead there. */
+/* Where a pool takes its items: one lock and one condition for all the queues that lead there. The handoffs stand in front, and
+ * behind them the queues of what slots have finished, which are taken from first, the last one before all. */
 struct weir_intake {
     struct weir_mutex mutex;
     pthread_cond_t not_empty;
     struct weir_queue **queues; /* [queue_count] */
     uint32_t queue_count;
+    uint32_t handoff_count;
     uint32_t next;      /* where the next take starts to look */
     struct weir_item *inside_first, *inside_last; /* born inside, bounded by their sources */
     bool inside_next;   /* whose turn it is, where both have items */
@@ -53,6 +55,7 @@ struct weir_queue {
     uint32_t waiting_count;
 };
 
+/* The queues have been made. */
 void weir_intake_init(struct weir_intake *intake, struct weir_queue **queues, uint32_t queue_count);
 void weir_intake_release(struct weir_intake *intake);
 /* Time is up: what is taken from now on is only sent back. */
@@ -79,6 +82,8 @@ enum weir_push {
  * only a worker, and only with `full block`. */
 enum weir_push weir_queue_push(struct weir_queue *queue, struct weir_thread *thread, struct weir_item *item, bool resumes,
                                struct weir_item **evicted);
+/* An item that has given its slot back returns to its pool: never refused, never waits. For a queue of kind WEIR_QUEUE_SLOTS. */
+void weir_queue_return(struct weir_queue *queue, struct weir_thread *thread, struct weir_item *item);
 /* A parked item will not come after all: its connection has gone. */
 void weir_queue_unpark(struct weir_queue *queue);
 

@@ -6,9 +6,9 @@
  * hold it up:
  *   draining   no new connections or requests; each connection closes when its replies are written, and every other item
  *              goes on to its end. At most `drain_ns`
- *   ending     loops close what is left, workers send back what is queued without working on it. A loop ends when all of its
- *              items are back; only when all loops have ended, and what was born inside too, can no item be on its way to a
- *              worker, and workers end. At most 2 s
+ *   ending     loops close what is left, workers send back what is queued without working on it, slots what is in flight. A
+ *              loop ends when all of its items are back; only when all loops have ended, and what was born inside too, can no
+ *              item be on its way to a worker, and workers end. At most 2 s
  *   ended      every thread is joined, or known to be stuck
  */
 #include "pipeline_dsl/runtime/server.h"
@@ -219,23 +219,43 @@ int weir_server_bind(struct weir_server *server, const struct weir_plan *plan, c
     return rc;
 }
 
+static uint32_t init_queues_of(struct weir_server *server, uint32_t pool, enum weir_queue_kind kind, uint32_t filled)
+{
+    const struct weir_plan *plan = server->plan;
+    for (uint32_t i = 0; i < plan->queue_count; i++) {
+        if (plan->queues[i].kind != kind || plan->queues[i].to_pool != pool)
+            continue;
+        weir_queue_init(&server->queues[i], plan, i, &server->intakes[pool], threads_of(plan, true));
+        server->intake_queues[filled++] = &server->queues[i];
+    }
+    return filled;
+}
+
 static void init_queues(struct weir_server *server)
 {
     const struct weir_plan *plan = server->plan;
-    uint32_t loop_count = threads_of(plan, true), filled = 0;
+    uint32_t filled = 0;
     server->intakes = zeroed(plan->pool_count, sizeof *server->intakes);
     server->queues = zeroed(plan->queue_count, sizeof *server->queues);
     server->intake_queues = zeroed(plan->queue_count, sizeof *server->intake_queues);
     for (uint32_t pool = 0; pool < plan->pool_count; pool++) {
         uint32_t first = filled;
-        for (uint32_t i = 0; i < plan->queue_count; i++) {
-            if (plan->queues[i].kind != WEIR_QUEUE_HANDOFF || plan->queues[i].to_pool != pool)
-                continue;
-            weir_queue_init(&server->queues[i], plan, i, &server->intakes[pool], loop_count);
-            server->intake_queues[filled++] = &server->queues[i];
-        }
+        filled = init_queues_of(server, pool, WEIR_QUEUE_HANDOFF, filled);
+        filled = init_queues_of(server, pool, WEIR_QUEUE_SLOTS, filled);
         weir_intake_init(&server->intakes[pool], server->intake_queues + first, filled - first);
     }
+}
+
+static int start_slots(struct weir_server *server, struct weir_error *error)
+{
+    const struct weir_plan *plan = server->plan;
+    int rc = 0;
+    server->slots = zeroed(plan->slots_count, sizeof *server->slots);
+    for (uint32_t i = 0; i < plan->slots_count && rc == 0; i++) {
+        rc = weir_slots_start(&server->slots[i], plan, i, server->queues, error);
+        server->slots_count += rc == 0;
+    }
+    return rc;
 }
 
 static int start_pool(struct weir_server *server, uint32_t pool, struct weir_error *error)
@@ -247,10 +267,11 @@ static int start_pool(struct weir_server *server, uint32_t pool, struct weir_err
             rc = weir_loop_start(&server->loops[server->loop_count], plan, server->queues, pool, i, error);
             server->loop_count += rc == 0;
         } else if (server->intakes[pool].queue_count) {
-            rc = weir_worker_start(&server->workers[server->worker_count], plan, &server->intakes[pool], server->queues, pool, i, error);
+            rc = weir_worker_start(&server->workers[server->worker_count], plan, &server->intakes[pool], server->queues,
+                                   server->slots, pool, i, error);
             server->worker_count += rc == 0;
         } else {
-            rc = 0; /* a pool that nothing uses */
+            rc = 0; /* a pool that nothing uses, or that of a stage with slots */
         }
         if (rc != 0)
             return rc;
@@ -290,6 +311,9 @@ static bool loops_ended(const struct weir_server *server)
 
 static bool workers_ended(const struct weir_server *server)
 {
+    for (uint32_t i = 0; i < server->slots_count; i++)
+        if (!weir_slots_ended(&server->slots[i]))
+            return false;
     for (uint32_t i = 0; i < server->worker_count; i++)
         if (!__atomic_load_n(&server->workers[i].ended, __ATOMIC_ACQUIRE))
             return false;
@@ -315,6 +339,8 @@ static void end(struct weir_server *server)
     weir_inside_close(&server->inside);
     for (uint32_t i = 0; i < server->plan->pool_count; i++)
         weir_intake_discard(&server->intakes[i]);
+    for (uint32_t i = 0; i < server->slots_count; i++)
+        weir_slots_stop(&server->slots[i]);
     for (uint32_t i = 0; i < server->loop_count; i++)
         weir_loop_stop(&server->loops[i]);
 }
@@ -451,7 +477,7 @@ int weir_server_start(struct weir_server *server, struct weir_error *error)
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = 0;
+    int rc = start_slots(server, error);
     for (uint32_t pool = 0; pool < plan->pool_count && rc == 0; pool++)
         rc = start_pool(server, pool, error);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -483,8 +509,10 @@ void weir_server_release(struct weir_server *server)
         weir_loop_release(&server->loops[i]);
     for (uint32_t i = 0; i < server->worker_count; i++)
         weir_worker_release(&server->workers[i]);
+    for (uint32_t i = 0; i < server->slots_count; i++)
+        weir_slots_release(&server->slots[i]);
     for (uint32_t i = 0; i < plan->queue_count; i++)
-        if (plan->queues[i].kind == WEIR_QUEUE_HANDOFF)
+        if (plan->queues[i].kind != WEIR_QUEUE_REPLY)
             weir_queue_release(&server->queues[i]);
     for (uint32_t i = 0; i < plan->pool_count; i++)
         weir_intake_release(&server->intakes[i]);
@@ -499,6 +527,7 @@ void weir_server_release(struct weir_server *server)
     free(server->intakes);
     free(server->intake_queues);
     free(server->queues);
+    free(server->slots);
     free(server->loops);
     free(server->workers);
 }

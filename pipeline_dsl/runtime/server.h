@@ -15,6 +15,7 @@
 #include "pipeline_dsl/runtime/loop.h"
 #include "pipeline_dsl/runtime/queue.h"
 #include "pipeline_dsl/runtime/reload.h"
+#include "pipeline_dsl/runtime/slots.h"
 #include "pipeline_dsl/runtime/takeover.h"
 #include "pipeline_dsl/runtime/worker.h"
 
@@ -38,7 +39,8 @@ struct weir_server {
     struct weir_inside inside;
     struct weir_loop *loops;
     struct weir_worker *workers;
-    uint32_t loop_count, worker_count; /* started */
+    struct weir_slots *slots;
+    uint32_t loop_count, worker_count, slots_count; /* started */
     uv_loop_t uv;
     uv_signal_t signals[4];
     uv_async_t reloads; /* a new program was found good */
@@ -62,7 +64,7 @@ int weir_server_start(struct weir_server *server, struct weir_error *error);
 void weir_server_run(struct weir_server *server);
 void weir_server_release(struct weir_server *server);
 
-/* What the server counted, as JSON: ways in, queues, stages. `path` null: to stderr. Any thread, at any moment. */
+/* What the server counted, as JSON: ways in, queues, slots, stages. `path` null: to stderr. Any thread, at any moment. */
 int weir_counters_write(const struct weir_plan *plan, const char *path, struct weir_error *error);
 
 /* main() of every generated server: reads the command line, serves, returns the exit code. */

@@ -73,6 +73,8 @@ void weir_contract_publish(const struct weir_plan *plan)
     contract->queue_count = plan->queue_count;
     contract->way_count = plan->way_count;
     contract->shards = plan->shards;
+    contract->slots = (uintptr_t)plan->slot_blocks;
+    contract->slot_count = plan->slots_count;
     contract->start_ns = first.ns;
     contract->features = WEIR_CONTRACT_TAG_TICKS;
     usleep(1500);

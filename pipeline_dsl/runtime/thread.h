@@ -17,6 +17,7 @@
 
 struct weir_loop;
 struct weir_queue;
+struct weir_slots;
 
 /* Empty arenas that a thread keeps for the next messages that it decodes: a worker one, an event loop many, since its items
  * are far away for long. */
@@ -45,6 +46,7 @@ struct weir_thread {
     bool defers;                      /* pushes to one queue follow each other closely: their wakeups may wait a little */
     uint32_t owed_wakes, owed_items;  /* wakeups not sent yet, and pushes since the first of them */
     struct weir_queue *queues;  /* [queue_count]: all of the server's */
+    struct weir_slots *slots;   /* [slots_count]: likewise; null in an event loop */
     struct weir_arena spares[WEIR_SPARE_ARENAS];
     uint32_t spare_count;
     size_t spare_bytes;

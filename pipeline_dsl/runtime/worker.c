@@ -17,6 +17,7 @@ static void *run(void *argument)
     pthread_setname_np(pthread_self(), name);
     weir_thread_start(&thread, worker->plan, worker->pool);
     thread.queues = worker->queues;
+    thread.slots = worker->slots;
     __atomic_store_n(&worker->started, true, __ATOMIC_RELEASE);
     while ((item = weir_intake_take(worker->intake, &thread, &queue))) {
         bool discards = __atomic_load_n(&worker->intake->discards, __ATOMIC_RELAXED);
@@ -37,9 +38,9 @@ static void *run(void *argument)
 }
 
 int weir_worker_start(struct weir_worker *worker, const struct weir_plan *plan, struct weir_intake *intake,
-                      struct weir_queue *queues, uint32_t pool, uint32_t number, struct weir_error *error)
+                      struct weir_queue *queues, struct weir_slots *slots, uint32_t pool, uint32_t number, struct weir_error *error)
 {
-    *worker = (struct weir_worker){ .plan = plan, .intake = intake, .queues = queues, .pool = pool, .number = number };
+    *worker = (struct weir_worker){ .plan = plan, .intake = intake, .queues = queues, .slots = slots, .pool = pool, .number = number };
     int code = pthread_create(&worker->handle, NULL, run, worker);
     if (code)
         return weir_error_set(error, WEIR_EXIT_USAGE, code, "can't start a thread of pool %s: %s", plan->pools[pool].name,

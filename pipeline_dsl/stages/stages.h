@@ -46,6 +46,11 @@ enum weir_outcome weir_stage_busy(struct weir_thread *thread, struct weir_item *
 enum weir_outcome weir_stage_call(struct weir_thread *thread, struct weir_item *item, const char *name,
                                   int (*function)(struct weir_item *, struct weir_call *));
 
+/* Hands the message's events to a pool of slots, as the end of a segment; `index` of the slots in the plan. */
+enum weir_outcome weir_stage_forward(struct weir_thread *thread, struct weir_item *item, uint32_t index);
+/* What serves the connections behind them. */
+extern const struct weir_slots_kind weir_forward_riemann;
+
 /* Finishes the item: it goes back to its connection, and where a reply is owed it is sent there. */
 enum weir_outcome weir_stage_reply(struct weir_thread *thread, struct weir_item *item);
 

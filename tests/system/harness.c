@@ -265,6 +265,8 @@ void harness_check_conservation(const struct harness_server *server)
                          field(row, "answered") + field(row, "abandoned") + field(row, "discarded") + field(row, "in_flight"));
     json_array_foreach(json_object_get(root, "queues"), index, row)
         assert_int_equal(field(row, "in"), field(row, "out") + field(row, "dropped") + field(row, "rejected") + field(row, "queued"));
+    json_array_foreach(json_object_get(root, "slots"), index, row)
+        assert_int_equal(field(row, "taken"), field(row, "finished") + field(row, "failed") + field(row, "lost") + field(row, "in_use"));
     json_decref(root);
 }
 

@@ -49,9 +49,10 @@ void harness_remove(struct harness_server *server);
 
 /* Has a running server write its counters now. */
 void harness_counters_refresh(struct harness_server *server);
-/* One number from the counters as they were last written: list "ways_in", "queues" or "stages", the row's name, the field. */
+/* One number from the counters as they were last written: list "ways_in", "queues", "slots" or "stages", the row's name, the field. */
 uint64_t harness_counter(const struct harness_server *server, const char *list, const char *name, const char *field);
-/* accepted = answered + abandoned + discarded + in_flight; in = out + dropped + rejected + queued. */
+/* accepted = answered + abandoned + discarded + in_flight; in = out + dropped + rejected + queued; taken = finished + failed +
+ * lost + in_use. */
 void harness_check_conservation(const struct harness_server *server);
 /* Resident memory of the process, bytes; and a limit for it, which sanitizers stretch. */
 size_t harness_resident(const struct harness_server *server);

@@ -97,7 +97,7 @@ static unsigned long serving_inode(const char *address, bool datagram, char *why
     struct sockaddr_storage peer;
     socklen_t length = sizeof peer;
     const struct weir_dial_options dial = { .timeout_ns = 1, .cancel_fd = -1, .datagram = true };
-    int fd = weir_dial_with(address, &dial, NULL), fit = 0;
+    int fd = weir_dial(address, &dial, NULL), fit = 0;
     unsigned long inode = 0;
     bool known = fd >= 0 && getpeername(fd, (struct sockaddr *)&peer, &length) == 0;
     if (fd >= 0)

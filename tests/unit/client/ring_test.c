@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "pipeline_dsl/client/backoff.h"
+#include "base/backoff.h"
 #include "pipeline_dsl/client/ring.h"
 
 #define PUSHERS 4u

@@ -92,7 +92,7 @@ static void what_is_not_built_yet_is_said(void **state)
     (void)state;
     struct weir_buffer out = WEIR_BUFFER_INIT;
     struct weir_error error = WEIR_ERROR_INIT;
-    stages[4].verb = WEIR_FORWARD;
+    stages[4].verb = WEIR_BATCH;
     assert_true(weir_compile_emit(&topology, &out, &error) < 0);
     assert_int_equal(error.exit, WEIR_EXIT_USAGE);
     assert_non_null(strstr(error.text, "p.check"));

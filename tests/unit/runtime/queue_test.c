@@ -26,8 +26,8 @@ static void set_up(struct bench *bench, enum weir_full full, uint64_t limit_item
 {
     bench->plan = sample_plan(full, limit_items, limit_bytes);
     bench->queues[0] = &bench->queue;
-    weir_intake_init(&bench->intake, bench->queues, 1);
     weir_queue_init(&bench->queue, &bench->plan, 0, &bench->intake, 2);
+    weir_intake_init(&bench->intake, bench->queues, 1);
     weir_thread_start(&bench->thread, &bench->plan, 1);
 }
 
@@ -371,9 +371,9 @@ static void two_queues_take_turns(void **state)
     struct weir_intake intake;
     struct weir_thread thread;
     struct weir_item items[6] = { 0 }, *evicted;
-    weir_intake_init(&intake, list, 2);
     weir_queue_init(&queues[0], &plan, 0, &intake, 1);
     weir_queue_init(&queues[1], &plan, 1, &intake, 1);
+    weir_intake_init(&intake, list, 2);
     weir_thread_start(&thread, &plan, 1);
     for (int i = 0; i < 6; i++)
         weir_queue_push(&queues[i < 4 ? 0 : 1], &thread, &items[i], false, &evicted);
@@ -385,6 +385,46 @@ static void two_queues_take_turns(void **state)
     weir_thread_stop(&thread);
     weir_queue_release(&queues[0]);
     weir_queue_release(&queues[1]);
+    weir_intake_release(&intake);
+}
+
+/* What slots have finished comes before anything new, the last stage's first; it needs no limit. */
+static void what_is_finished_comes_first(void **state)
+{
+    (void)state;
+    static struct weir_plan_queue plans[3];
+    static struct weir_contract_queue blocks[6];
+    struct weir_plan plan = sample_plan(WEIR_FULL_BLOCK, 100, 1000);
+    plans[0] = plan.queues[0];
+    plans[1] = plans[2] = (struct weir_plan_queue){ .name = "p.store", .kind = WEIR_QUEUE_SLOTS, .stage = HANDOFF, .to_pool = 1,
+                                                    .limit_items = 130 };
+    plan.queues = plans;
+    plan.queue_blocks = blocks;
+    struct weir_queue queues[3], *list[3] = { &queues[0], &queues[1], &queues[2] }, *from;
+    struct weir_intake intake;
+    struct weir_thread thread;
+    static struct weir_item items[3][130];
+    struct weir_item *evicted;
+    for (uint32_t i = 0; i < 3; i++)
+        weir_queue_init(&queues[i], &plan, i, &intake, 1);
+    weir_intake_init(&intake, list, 3);
+    weir_thread_start(&thread, &plan, 1);
+    for (int i = 0; i < 2; i++)
+        weir_queue_push(&queues[0], &thread, &items[0][i], false, &evicted);
+    for (int i = 0; i < 130; i++) {
+        items[1][i].size_bytes = items[2][i].size_bytes = 1 << 20;
+        weir_queue_return(&queues[1], &thread, &items[1][i]);
+        weir_queue_return(&queues[2], &thread, &items[2][i]);
+    }
+    for (int k = 2; k >= 0; k--)
+        for (int i = 0; i < (k ? 130 : 2); i++) {
+            assert_ptr_equal(weir_intake_take(&intake, &thread, &from), &items[k][i]);
+            assert_ptr_equal(from, &queues[k]);
+            expect_law(from->block);
+        }
+    weir_thread_stop(&thread);
+    for (int i = 0; i < 3; i++)
+        weir_queue_release(&queues[i]);
     weir_intake_release(&intake);
 }
 
@@ -402,6 +442,7 @@ int main(void)
         cmocka_unit_test(deferred_wakeups_come_in_the_end_or_with_many_items),
         cmocka_unit_test(nothing_is_lost_among_many_threads_and_no_snapshot_is_torn),
         cmocka_unit_test(two_queues_take_turns),
+        cmocka_unit_test(what_is_finished_comes_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,8 +7,8 @@
  * Threads: owner only.
  * Errors: none.
  */
-#ifndef WEIR_CLIENT_BACKOFF_H
-#define WEIR_CLIENT_BACKOFF_H
+#ifndef WEIR_BASE_BACKOFF_H
+#define WEIR_BASE_BACKOFF_H
 
 #include <stdint.h>
 
