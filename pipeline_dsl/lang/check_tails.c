@@ -308,7 +308,7 @@ static void add_run(struct weir_checker *checker, const struct weir_topology_pip
             instance->name = weir_arena_printf(checker->arena, "%s@%s", stage->full_name,
                                                way ? topology->ways[way->way].name : "(inside)");
         checker->bag->failed |= !instance->name;
-        if (stage->verb == WEIR_HANDOFF)
+        if (stage->verb == WEIR_HANDOFF || stage->verb == WEIR_FORWARD || stage->verb == WEIR_STORE)
             at_top = false;
     }
 }
