@@ -11,6 +11,7 @@
 #include "pipeline_dsl/client/driver.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -345,11 +346,21 @@ static uint64_t due(const struct weir_driver *driver)
     return driver->start + (uint64_t)((double)driver->paced * driver->due_gap_ns);
 }
 
+/* What was due while it sent, and found no room or no time. */
+static uint64_t left_behind(const struct weir_driver *driver)
+{
+    uint64_t until = driver->now < driver->stop_at ? driver->now : driver->stop_at;
+    bool wanted = false;
+    for (size_t i = 0; i < driver->count; i++)
+        wanted = wanted || driver->connections[i].left;
+    return wanted && driver->due_gap_ns && due(driver) < until ? (uint64_t)ceil((double)(until - due(driver)) / driver->due_gap_ns) : 0;
+}
+
 /* Sends what is due, each on the next connection in turn that has room. */
 static void pace(struct weir_driver *driver)
 {
     size_t from = driver->turn, visited = 0, refused = 0;
-    while (due(driver) <= driver->now && refused < driver->count) {
+    while (due(driver) <= driver->now && due(driver) < driver->stop_at && refused < driver->count) {
         struct weir_driver_connection *connection = &driver->connections[driver->turn];
         driver->turn = driver->turn + 1 == driver->count ? 0 : driver->turn + 1;
         visited++;
@@ -409,6 +420,9 @@ static void step(struct weir_driver *driver)
 {
     int wish = atomic_load_explicit(driver->wish, memory_order_relaxed);
     if (driver->phase == WEIR_DRIVER_SENDING && (wish > WEIR_DRIVER_SENDING || driver->now >= driver->stop_at)) {
+        if (driver->due_gap_ns)
+            pace(driver); /* what came due since the last time */
+        driver->part.unsent = left_behind(driver);
         driver->phase = WEIR_DRIVER_WAITING;
         driver->stopped = wish > WEIR_DRIVER_SENDING;
         driver->give_up_at = driver->now + driver->options->wait_ns;
@@ -501,6 +515,7 @@ static void run_datagrams(struct weir_driver *driver)
         send_datagram(connection);
         driver->paced++;
     }
+    driver->part.unsent = left_behind(driver);
     if (driver->now >= driver->stop_at || driver->stopped)
         driver->phase = WEIR_DRIVER_WAITING;
 }

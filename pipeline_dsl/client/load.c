@@ -311,6 +311,7 @@ static void add_part(struct weir_load_report *report, const struct weir_load_rep
     report->sent_bytes += part->sent_bytes;
     report->measured += part->measured;
     report->measured_events += part->measured_events;
+    report->unsent += part->unsent;
     report->queries += part->queries;
     report->queries_acked += part->queries_acked;
     report->cpu_ns += part->cpu_ns;

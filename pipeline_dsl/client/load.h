@@ -8,7 +8,8 @@
  *   pipelined  up to `in_flight` messages are under way on a connection
  *
  * With a rate it is an open loop: message j of a thread is due at start + j / (its share of the rate), whatever the server does,
- * and its latency counts from then. A stall shows in the latency instead of hiding as silence.
+ * and its latency counts from then. A stall shows in the latency instead of hiding as silence; what it kept from being sent at all
+ * is counted.
  *
  * Units: ns of CLOCK_MONOTONIC, bytes, messages.
  * Owns: its threads and connections, for the time of the call; the report's slices and clients until weir_load_report_release().
@@ -73,6 +74,7 @@ struct weir_load_report {
     uint64_t sent, results[WEIR_CLIENT_RESULTS];
     uint64_t sent_bytes;             /* framed, of the messages sent */
     uint64_t measured, measured_events; /* messages and events that ended well, of those sent after the ramp */
+    uint64_t unsent;                 /* due by the rate, and never sent, for want of room or of time; batch: events */
     uint64_t queries, queries_acked; /* of these messages */
     uint64_t duration_ns;            /* from the end of the ramp to the last answer; to the end when none came */
     uint64_t cpu_ns;                 /* of the driver's own threads */

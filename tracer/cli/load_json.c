@@ -87,6 +87,7 @@ static json_t *level_json(const struct load_level *level)
     json_object_set_new(row, "sent", count_json(report->sent));
     json_object_set_new(row, "acked", count_json(report->results[WEIR_CLIENT_ACKED]));
     json_object_set_new(row, "failed", count_json(weir_load_failed(report)));
+    json_object_set_new(row, "unsent", count_json(report->unsent));
     if (load->datagram)
         json_object_set_new(row, "unconfirmed", count_json(report->results[WEIR_CLIENT_SENT]));
     if (report->queries)

@@ -101,6 +101,16 @@ static void print_failures(struct weir_buffer *out, const struct weir_load_repor
         weir_buffer_printf(out, "  %-11s %12s connections lost\n", label, load_grouped((double)report->connections_lost, number));
 }
 
+/* What the rate asked for beyond what was sent. */
+static void print_unsent(struct weir_buffer *out, const struct load_level *level)
+{
+    char a[32];
+    if (level->report.unsent)
+        weir_buffer_printf(out, "  %-11s %12s due, but never sent: no %s had room for %s in time\n", "",
+                           load_grouped((double)level->report.unsent, a), level->options.datagram ? "socket" : "connection",
+                           level->report.unsent == 1 ? "it" : "them");
+}
+
 static void print_heading(struct weir_buffer *out, const struct weir_load_options *load, uint64_t connections)
 {
     char a[32], b[32];
@@ -168,6 +178,7 @@ void load_print_level(struct weir_buffer *out, const struct load_level *level)
                        load_grouped((double)(report->results[WEIR_CLIENT_ACKED] + report->results[WEIR_CLIENT_SENT]), a),
                        level->options.datagram ? "taken by the network; nobody acknowledges a datagram" : "acknowledged");
     weir_buffer_printf(out, "  %-11s %12s failed\n", "", load_grouped((double)weir_load_failed(report), a));
+    print_unsent(out, level);
     if (report->queries)
         weir_buffer_printf(out, "  %-11s %12s of them, p99 %s\n", "queries", load_grouped((double)report->queries, a),
                            quantile_text(&report->query_latency, 2, (char[32]){ 0 }));
@@ -248,9 +259,10 @@ void load_print_table(struct weir_buffer *out, const struct load_sweep *sweep)
     for (size_t i = 0; i < sweep->count; i++)
         print_row(out, &sweep->levels[i], server, sweep);
     for (size_t i = 0; i < sweep->count; i++) {
-        if (!weir_load_failed(&sweep->levels[i].report))
+        if (!weir_load_failed(&sweep->levels[i].report) && !sweep->levels[i].report.unsent)
             continue;
-        weir_buffer_printf(out, "\n%zu clients\n", sweep->levels[i].options.clients);
+        weir_buffer_printf(out, "\n%zu client%s\n", sweep->levels[i].options.clients, sweep->levels[i].options.clients == 1 ? "" : "s");
+        print_unsent(out, &sweep->levels[i]);
         print_failures(out, &sweep->levels[i].report);
     }
     weir_buffer_puts(

@@ -87,8 +87,7 @@ static void no_answer_fails_after_the_wait(void **state)
     struct mock_server server = { .frames = 3, .then = MOCK_MUTE };
     mock_start(&server);
     struct weir_load_options options = small(&server);
-    options.duration_ns = 50000000;
-    options.wait_ns = 50000000;
+    options.duration_ns = options.wait_ns = 400000000; /* in which a busy machine runs the server too */
     struct weir_load_report report = run(&options);
     assert_int_equal(report.results[WEIR_CLIENT_ACKED], 6);
     assert_int_equal(report.results[WEIR_CLIENT_UNANSWERED], report.sent - 6);
@@ -207,8 +206,8 @@ static void a_rate_is_kept(void **state)
     options.rate = 1000;
     struct weir_load_report report = run(&options);
     assert_int_equal(weir_load_failed(&report), 0);
-    /* 300 are due; the last may come due when time is up, and a busy machine may not run us in time for many. */
-    assert_in_range(report.sent, 30, 301);
+    assert_in_range(report.sent + report.unsent, 299, 301);
+    assert_true(report.sent > 0); /* a busy machine may not run us in time for many */
     mock_stop(&server);
 }
 
@@ -225,6 +224,7 @@ static void a_stall_shows_in_the_latency_of_what_was_due(void **state)
     struct weir_load_report report = run(&options);
     assert_int_equal(weir_load_failed(&report), 0);
     assert_true(report.sent < 50);
+    assert_int_equal(report.sent + report.unsent, 150); /* what was due in the time of sending */
     assert_true(report.latency.max > 100000000u);
     mock_stop(&server);
 }
