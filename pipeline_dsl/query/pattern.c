@@ -128,7 +128,7 @@ int weir_query_regex_compile(const void **regex, const struct weir_query_lexer *
     size_t most = offset < pattern.size ? offset : pattern.size;
     struct weir_query_quote quote = weir_query_quote(pattern.data + most, pattern.size - most);
     if (most == pattern.size)
-        return weir_query_fail(lexer, token->offset, token->length, "the regular expression is wrong at its end: %s", text);
+        return weir_query_fail(lexer, token->offset, token->length, "the regular expression can't be used: %s", text);
     return weir_query_fail(lexer, token->offset, token->length, "the regular expression is wrong before `%s`: %s", quote.text, text);
 }
 

@@ -158,8 +158,13 @@ static bool holds(const struct query_table *table, const struct query_table_case
                                     .query = text(one->expression) };
     send_message(&message);
     struct weir_message found = reply();
-    if (one->error)
-        return !found.ok && strstr(weir_arena_dup(&arena, found.error.data, found.error.size), one->error);
+    if (one->error) {
+        char place[64] = "";
+        if (one->error_line)
+            snprintf(place, sizeof place, "parse error: line %u, column %u: ", one->error_line, one->error_column);
+        char *sentence = weir_arena_dup(&arena, found.error.data, found.error.size);
+        return !found.ok && strncmp(sentence, place, strlen(place)) == 0 && strstr(sentence, one->error);
+    }
     return found.ok && set_of(table, &found) == one->matching && found.event_count == (size_t)__builtin_popcountll(one->matching);
 }
 

@@ -1,0 +1,152 @@
+/* Queries that are meant to hurt: each gets its error, memory stays bounded, and others are served meanwhile. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/buffer.h"
+#include "pipeline_dsl/wire/message.h"
+#include "tests/system/harness.h"
+
+#define MIB ((size_t)1 << 20)
+
+static struct harness_server server;
+
+static int start(void **state)
+{
+    (void)state;
+    harness_run(&server,
+                "pool io threads 1\npool workers threads 2\n"
+                "pipeline riemann {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 16MiB\n"
+                "    handoff workers limit 64MiB full block\n    decode riemann\n    index\n    encode riemann\n    reply\n}\n");
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    harness_stop(&server);
+    return 0;
+}
+
+/* `unit` again and again up to `size` bytes, `last` behind it. */
+static char *repeat(const char *unit, size_t size, const char *last)
+{
+    size_t step = strlen(unit), count = size / step;
+    char *text = malloc(count * step + strlen(last) + 1);
+    for (size_t i = 0; i < count; i++)
+        memcpy(text + i * step, unit, step);
+    strcpy(text + count * step, last);
+    return text;
+}
+
+/* harness_reply()'s answer to a message of this query, with an event of this description where there is one. */
+static int exchange(int fd, const char *query, const char *description, char *error, size_t size)
+{
+    struct weir_event event = { .host = { (const uint8_t *)"h", 1 }, .service = { (const uint8_t *)"abuse", 5 } };
+    struct weir_message message = { .events = &event, .event_count = description ? 1 : 0 };
+    if (description)
+        event.description = (struct weir_bytes){ (const uint8_t *)description, strlen(description) };
+    if (query)
+        message.query = (struct weir_bytes){ (const uint8_t *)query, strlen(query) };
+    struct weir_buffer out = WEIR_BUFFER_INIT;
+    int rc = -1;
+    if (weir_message_encode_framed(&message, &out, NULL) == 0 && harness_send(fd, out.data, out.length))
+        rc = harness_reply(fd, error, size);
+    weir_buffer_release(&out);
+    return rc;
+}
+
+static void the_right_error_comes_and_memory_stays(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *unit;
+        size_t bytes;
+        const char *last, *error;
+    } rows[] = {
+        { "(", MIB, "", "parse error: line 1, column 1: the query has 1048576 bytes, and 65536 are the most" },
+        { "a = 1 or ", 15 * MIB, "b", "parse error: line 1, column 1: the query has" },
+        { "(", 100000, "true", "parse error: line 1, column 1: the query has 100004 bytes" },
+        { "(", 50000, "true", "parse error: line 1, column 201: more than 200 parentheses are open here" },
+        { "not(", 60000, "true", "parse error: line 1, column 804: more than 200 parentheses are open here" },
+        { "a=1 or ", 60000, "b", "parse error: line 1, column 7169: the query has more than 1024 comparisons" },
+        { "\"\\u0041\" ", 60000, "", "parse error: line 1, column 10: `\"\\u0041\"` stands where an operator" },
+        { "x ~= \"", 6, "((a{999}b){999}){999}\"", "parse error: line 1, column 6: the regular expression can't be used: regular expression is too large" },
+        { "not ", 65000, "false", NULL },
+    };
+    int fd = harness_connect(server.port);
+    size_t before = harness_resident(&server);
+    for (int round = 0; round < 10; round++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            char *query = repeat(rows[i].unit, rows[i].bytes, rows[i].last), error[512] = "";
+            int rc = exchange(fd, query, NULL, error, sizeof error);
+            if (rc != (rows[i].error ? 0 : 1) || (rows[i].error && strncmp(error, rows[i].error, strlen(rows[i].error)) != 0))
+                fail_msg("%zu: %d, %s", i, rc, error);
+            free(query);
+        }
+    close(fd);
+    assert_true(harness_resident(&server) < before + harness_memory(96 * MIB)); /* a few frames of 15 MiB and what they decode to */
+}
+
+struct attack {
+    const char *query;
+    int answers[10]; /* harness_reply()'s */
+    char error[512];
+};
+
+static void *attack(void *argument)
+{
+    struct attack *of = argument;
+    int fd = harness_connect(server.port);
+    for (size_t i = 0; i < 10; i++)
+        of->answers[i] = exchange(fd, of->query, NULL, of->error, sizeof of->error);
+    close(fd);
+    return NULL;
+}
+
+static void an_exploding_expression_is_told_and_others_are_served(void **state)
+{
+    (void)state;
+    int fd = harness_connect(server.port);
+    char *text = repeat("a", 60, "b");
+    assert_int_equal(exchange(fd, NULL, text, NULL, 0), 1);
+    struct attack attacks[2] = { { .query = "description ~= \"(a+)+$\"" },
+                                 { .query = "true and not description ~= \"^(([a-z])+.)+[A-Z]([a-z])+$\"" } };
+    pthread_t threads[2];
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, attack, &attacks[i]), 0);
+    int served = 0, refused = 0;
+    char error[512];
+    for (size_t i = 0; i < 50; i++)
+        served += exchange(fd, "host = \"h\" and service = \"abuse\"", text, error, sizeof error) == 1;
+    for (size_t i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t k = 0; k < 10; k++)
+            refused += attacks[i].answers[k] == 0;
+        assert_non_null(strstr(attacks[i].error, "query error: the regular expression"));
+        assert_non_null(strstr(attacks[i].error, "takes too many steps"));
+    }
+    assert_int_equal(served, 50);
+    assert_int_equal(refused, 20);
+    assert_int_equal(exchange(fd, "description ~= \"^a+b$\"", NULL, NULL, 0), 1);
+    free(text);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_right_error_comes_and_memory_stays),
+        cmocka_unit_test(an_exploding_expression_is_told_and_others_are_served),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
