@@ -56,9 +56,17 @@ uint32_t weir_emit_find(const struct weir_emit *emit, uint32_t pipeline, enum we
     return WEIR_NONE;
 }
 
+uint32_t weir_emit_self(const struct weir_emit *emit)
+{
+    for (uint32_t stage = 0; stage < emit->topology->stage_count; stage++)
+        if (weir_emit_stage(emit, stage)->verb == WEIR_DECODE && weir_emit_stage(emit, stage)->codec == WEIR_RIEMANN)
+            return stage;
+    return WEIR_NONE;
+}
+
 bool weir_emit_bears(const struct weir_emit *emit, uint32_t stage)
 {
-    return weir_emit_stage(emit, stage)->verb == WEIR_INDEX;
+    return weir_emit_stage(emit, stage)->verb == WEIR_INDEX || stage == weir_emit_self(emit);
 }
 
 void weir_emit_driver(struct weir_emit *emit, uint32_t first)

@@ -42,6 +42,8 @@ static inline bool weir_emit_hands_over(const struct weir_topology_stage *stage)
 /* A string literal. */
 void weir_emit_string(struct weir_emit *emit, const char *text);
 
+/* Behind which stage the events enter that the server tells about itself, or WEIR_NONE. */
+uint32_t weir_emit_self(const struct weir_emit *emit);
 /* Are items born inside at this stage? They enter the stage behind it. */
 bool weir_emit_bears(const struct weir_emit *emit, uint32_t stage);
 /* The C name of the driver that begins with this stage: "riemann__segment__2", "riemann__behind__index". */

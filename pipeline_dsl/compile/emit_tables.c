@@ -179,10 +179,18 @@ void weir_emit_main(struct weir_emit *emit, size_t topology_bytes)
               "    struct weir_plan plan = {\n        .name = ", topology_bytes);
     weir_emit_string(emit, t->name);
     put(emit, ",\n        .pools = pools, .pool_count = POOLS,\n        .queues = queues, .queue_count = QUEUES,\n"
-              "        .ways = ways, .way_count = WAYS,\n        .sources = sources, .source_count = SOURCES,\n        .stages = stages, .stage_count = ID_END - WEIR_INSTANCE_FIRST,\n"
+              "        .ways = ways, .way_count = WAYS,\n        .sources = sources, .source_count = SOURCES,\n"
+              "        .stages = stages, .stage_count = ID_END - WEIR_INSTANCE_FIRST,\n"
               "        .shards = SHARDS,\n        .topology = topology, .topology_bytes = sizeof topology,\n"
               "        .cells = cells, .queue_blocks = queue_blocks, .way_blocks = way_blocks,\n"
-              "        .slots = slots, .slots_count = SLOTS, .slot_blocks = slot_blocks, .slot_times = slot_times,\n    };\n");
+              "        .slots = slots, .slots_count = SLOTS, .slot_blocks = slot_blocks, .slot_times = slot_times,\n");
+    uint32_t self = weir_emit_self(emit);
+    if (self != WEIR_NONE) {
+        put(emit, "        .self_source = &sources[SOURCE_");
+        weir_emit_name(emit, self);
+        put(emit, "],\n");
+    }
+    put(emit, "    };\n");
     for (uint32_t i = 0; i < t->stage_count; i++) {
         if (t->stages[i].verb == WEIR_INDEX) {
             put(emit, "    weir_index_init(&index__");

@@ -24,15 +24,22 @@ static void print_word(struct weir_buffer *out, const char *name, uint64_t value
     weir_buffer_printf(out, ",\"%s\":%llu", name, (unsigned long long)value);
 }
 
-static void print_way(const struct weir_plan *plan, uint32_t index, struct weir_buffer *out)
+void weir_counters_way(const struct weir_plan *plan, uint32_t index, struct weir_contract_way *sum)
 {
-    struct weir_contract_way sum = { 0 }, one;
+    struct weir_contract_way one;
+    memset(sum, 0, sizeof *sum);
     for (uint32_t shard = 0; shard < plan->shards; shard++) {
         weir_seqlock_read(&plan->way_blocks[(size_t)index * plan->shards + shard], &one, sizeof one);
-        sum.connections += one.connections;
+        sum->connections += one.connections;
         for (size_t i = 1; i < sizeof one / sizeof(weir_u64); i++)
-            ((weir_u64 *)&sum)[i] += ((const weir_u64 *)&one)[i];
+            ((weir_u64 *)sum)[i] += ((const weir_u64 *)&one)[i];
     }
+}
+
+static void print_way(const struct weir_plan *plan, uint32_t index, struct weir_buffer *out)
+{
+    struct weir_contract_way sum;
+    weir_counters_way(plan, index, &sum);
     weir_buffer_printf(out, "%s\n  {\"name\":\"%s\"", index ? "," : "", plan->ways[index].name);
     print_word(out, "accepted", sum.accepted);
     print_word(out, "answered", sum.answered);

@@ -48,6 +48,7 @@ struct weir_item {
     struct weir_buffer reply; /* framed; of kind BYTES, or what a query found, of no kind until it is encoded */
 
     struct weir_buffer request; /* what a pool of slots sends of it; until its slot is free again */
+    uint64_t born_ns; /* when it arrived, if its latency is measured; else 0 */
 
     /* for the tracer */
     uint64_t slot_ns; /* when it took its slot; 0: not stamped */

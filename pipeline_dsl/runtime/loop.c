@@ -61,6 +61,7 @@ void weir_loop_item_free(struct weir_loop *loop, struct weir_item *item)
     item->events = 0;
     item->reply_kind = WEIR_REPLY_NONE;
     item->weight = 0;
+    item->born_ns = 0;
     item->record.tick_count = 0;
     item->next = loop->free_items;
     loop->free_items = item;
@@ -450,6 +451,7 @@ void weir_loop_release(struct weir_loop *loop)
     }
     weir_block_cache_release(&loop->blocks);
     weir_mutex_release(&loop->mutex);
+    free(loop->latencies);
     free(loop->scratch);
     free(loop->acks);
     free(loop->parked);

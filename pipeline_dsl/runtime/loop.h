@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <uv.h>
 
+#include "base/histogram.h"
 #include "pipeline_dsl/runtime/item.h"
 #include "pipeline_dsl/runtime/mutex.h"
 
@@ -67,6 +68,8 @@ struct weir_loop {
     struct weir_item *free_items;
     uint32_t free_count;
     struct weir_block_cache blocks;
+    uint32_t time_every, time_left;  /* of so many messages one is measured for `latencies`; 0: none. Atomic */
+    struct weir_histogram *latencies; /* [way_count], ns; null: nobody asks. Requires: mutex */
     struct weir_arrival *left;     /* connections that wait for the server that takes over */
     bool draining, leaving, stopping;
     bool started, ended; /* atomic: the thread has its slot; the thread is done */

@@ -90,6 +90,7 @@ struct weir_plan {
     uint32_t pool_count, queue_count, way_count, slots_count, stage_count;
     struct weir_source *sources; /* [source_count] */
     uint32_t source_count;
+    struct weir_source *self_source; /* where `--self-metrics` enters; null: nowhere */
     uint32_t shards; /* threads of the largest pool that listens */
     const void *topology;
     uint32_t topology_bytes;

@@ -12,10 +12,11 @@
 #define DRAIN_NS 5000000000u
 
 static const char usage[] =
-    "usage: %s [--listen PIPELINE=ADDR] [--drain DUR] [--counters FILE]\n"
+    "usage: %s [--listen PIPELINE=ADDR] [--drain DUR] [--counters FILE] [--self-metrics DUR]\n"
     "\n"
     "  --listen PIPELINE=ADDR  listen there instead of where the pipeline file says; port 0 lets the kernel choose\n"
     "  --drain DUR             after SIGTERM or SIGINT, at most so long until the last reply is written (5s)\n"
+    "  --self-metrics DUR      every DUR, events of its own: connections, rates, latencies, queue sizes, as Riemann names them\n"
     "  --counters FILE         at the end, and on SIGUSR1, write what was counted there, as JSON\n"
     "\n"
     "  SIGUSR1                 writes what was counted, to stderr without --counters\n"
@@ -26,6 +27,7 @@ struct options {
     const char **addresses; /* [way_count] */
     const char *counters;
     uint64_t drain_ns;
+    uint64_t self_ns; /* 0: no self-metrics */
 };
 
 static int parse_duration(const char *text, uint64_t *ns)
@@ -66,10 +68,8 @@ static int parse_one(const struct weir_plan *plan, const char *name, const char 
                      struct weir_error *error)
 {
     bool listen = strcmp(name, "--listen") == 0, drain = strcmp(name, "--drain") == 0, counters = strcmp(name, "--counters") == 0;
-    if (strcmp(name, "--self-metrics") == 0)
-        return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL,
-                              "--self-metrics is not part of this version of weir; --counters FILE writes what the server counts");
-    if (!listen && !drain && !counters)
+    bool self = strcmp(name, "--self-metrics") == 0;
+    if (!listen && !drain && !counters && !self)
         return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "there is no option '%s'; --help shows those there are", name);
     if (!value)
         return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "%s needs a value; --help shows which", name);
@@ -77,6 +77,15 @@ static int parse_one(const struct weir_plan *plan, const char *name, const char 
         return parse_listen(plan, value, options, error);
     if (counters)
         options->counters = value;
+    else if (self && (parse_duration(value, &options->self_ns) != 0 || options->self_ns < 100000000u))
+        return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "--self-metrics takes a duration of 100ms or more, such as 10s, not '%s'",
+                              value);
+    else if (self && !plan->self_source)
+        return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL,
+                              "--self-metrics needs a pipeline with `decode riemann`, behind which its events enter; %s has none",
+                              plan->name);
+    else if (self)
+        return 0;
     else if (parse_duration(value, &options->drain_ns) != 0)
         return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "--drain takes a duration such as 5s or 200ms, not '%s'", value);
     return 0;
@@ -104,6 +113,8 @@ static int serve(const struct weir_plan *plan, const struct options *options, ch
     if (rc == 0)
         rc = weir_server_start(&server, error);
     if (rc != 0)
+        return rc;
+    if (options->self_ns && (rc = weir_self_start(&server.self, &server, options->self_ns, error)) != 0)
         return rc;
     server.drain_ns = options->drain_ns;
     server.counters_path = options->counters;

@@ -114,6 +114,14 @@ static void begin_sending(struct weir_conn *conn, struct weir_item *item)
     weir_item_segment_begin(&conn->loop->thread, item, conn->way->reply_queue, conn->way->reply_stage);
 }
 
+static void measure_latency(struct weir_conn *conn, const struct weir_item *item)
+{
+    struct weir_loop *loop = conn->loop;
+    weir_mutex_lock(&loop->mutex);
+    weir_histogram_add(&loop->latencies[conn->way_index], weir_clock_ns() - item->born_ns, 1);
+    weir_mutex_unlock(&loop->mutex);
+}
+
 /* The head of the ring has been written. Returns its size in the ring's block. */
 static size_t head_done(struct weir_conn *conn)
 {
@@ -123,6 +131,8 @@ static size_t head_done(struct weir_conn *conn)
     *head = NULL;
     if (item->reply_kind == WEIR_REPLY_BYTES)
         conn->ring_bytes -= item->reply.length;
+    if (__builtin_expect(item->born_ns != 0, 0))
+        measure_latency(conn, item);
     if (item->record.tick_count)
         weir_item_segment_end(&conn->loop->thread, &item->record);
     else

@@ -15,6 +15,7 @@
 #include "pipeline_dsl/runtime/loop.h"
 #include "pipeline_dsl/runtime/queue.h"
 #include "pipeline_dsl/runtime/reload.h"
+#include "pipeline_dsl/runtime/self.h"
 #include "pipeline_dsl/runtime/slots.h"
 #include "pipeline_dsl/runtime/takeover.h"
 #include "pipeline_dsl/runtime/worker.h"
@@ -45,6 +46,7 @@ struct weir_server {
     uv_signal_t signals[4];
     uv_async_t reloads; /* a new program was found good */
     struct weir_reload reload;
+    struct weir_self self;
     struct weir_takeover takeover; /* what the server before this one left */
     uv_timer_t tick;
     enum weir_server_state state;
@@ -66,6 +68,9 @@ void weir_server_release(struct weir_server *server);
 
 /* What the server counted, as JSON: ways in, queues, slots, stages. `path` null: to stderr. Any thread, at any moment. */
 int weir_counters_write(const struct weir_plan *plan, const char *path, struct weir_error *error);
+
+/* All event loops' shares of one way in, summed. Any thread. */
+void weir_counters_way(const struct weir_plan *plan, uint32_t way, struct weir_contract_way *sum);
 
 /* main() of every generated server: reads the command line, serves, returns the exit code. */
 int weir_server_main(const struct weir_plan *plan, int argc, char **argv);

@@ -41,7 +41,7 @@ static int run(int argc, char **argv)
 
 const struct weir_verb weir_verb_run = {
     .name = "run",
-    .usage = "FILE [--listen PIPELINE=ADDR] [--drain DUR] [--counters FILE]",
+    .usage = "FILE [--listen PIPELINE=ADDR] [--drain DUR] [--counters FILE] [--self-metrics DUR]",
     .summary = "compiles a pipeline file and runs the server",
     .run = run,
 };
