@@ -24,7 +24,7 @@ static inline void synthetic_topology(struct weir_topology *topology)
     static struct weir_topology_way ways[] = { { "p", 0, LISTEN, true } };
     static struct weir_topology_instance instances[STAGES];
     for (uint32_t i = 0; i < STAGES; i++)
-        instances[i] = (struct weir_topology_instance){ stages[i].full_name, i, 0 };
+        instances[i] = (struct weir_topology_instance){ .name = stages[i].full_name, .stage = i };
     *topology = (struct weir_topology){ .name = "synthetic", .pools = pools, .pipelines = pipelines, .stages = stages, .queues = queues, .ways = ways,
                                         .instances = instances, .pool_count = 2, .pipeline_count = 1, .stage_count = STAGES, .queue_count = 2,
                                         .way_count = 1, .instance_count = STAGES };
