@@ -49,7 +49,7 @@ static void a_shared_stage(void **state)
     struct weir_topology_instance shared[STAGES + 1];
     memcpy(shared, profile->topology.instances, STAGES * sizeof *shared);
     shared[WORK].name = "p.work@tcp";
-    shared[STAGES] = (struct weir_topology_instance){ "p.work@udp", WORK, 0 };
+    shared[STAGES] = (struct weir_topology_instance){ .name = "p.work@udp", .stage = WORK };
     profile->topology.instances = shared;
     profile->topology.instance_count = STAGES + 1;
     assert_int_equal(weir_rows_build(&rows, profile), 0);
