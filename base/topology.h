@@ -103,6 +103,8 @@ struct weir_topology_queue {
 
 /* The largest datagram that is taken: Riemann's own limit, from which on its clients turn to TCP. */
 #define WEIR_DATAGRAM_MAX_BYTES 16384u
+/* Lines of a stream are bundled into items of up to so many bytes; a longer line is an item of its own. */
+#define WEIR_LINES_BUNDLE_BYTES 16384u
 
 struct weir_topology_way {
     const char *name;      /* the pipeline's */

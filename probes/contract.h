@@ -107,11 +107,11 @@ struct weir_contract_way {
     weir_u32 connections;  /* open now */
     weir_u64 accepted, answered, abandoned, discarded, in_flight;
     weir_u64 accepted_bytes;
-    weir_u64 malformed;    /* whole frames that did not parse (answered ok=false) */
-    weir_u64 bad_lengths;  /* frame lengths above the limit (connection closed) */
+    weir_u64 malformed;    /* whole frames, datagrams or lines that did not parse (answered ok=false where a reply is owed) */
+    weir_u64 bad_lengths;  /* frames (connection closed) and lines (skipped) above the limit */
     weir_u64 opened;       /* connections ever */
     weir_u64 events;       /* decoded events in accepted items */
-    weir_u64 truncated;    /* datagrams above the limit */
+    weir_u64 truncated;    /* datagrams above the limit; last lines without their end */
     weir_u64 kernel_drops; /* datagrams that the kernel dropped at the full socket */
     weir_u64 padding[3];
 };

@@ -166,7 +166,7 @@ static void put_connection_stage(struct weir_emit *emit, uint32_t stage, const s
         put(emit, "STAGE struct weir_item *");
         weir_emit_name(emit, stage);
         put(emit, "(struct weir_conn *conn, const void *data, size_t size, size_t *used)\n{\n"
-                  "    return weir_conn_frame(conn, data, size, used);\n}\n\n");
+                  "    return weir_conn_%s(conn, data, size, used);\n}\n\n", s->framing == WEIR_LINES ? "lines" : "frame");
     }
 }
 
@@ -174,7 +174,7 @@ static void put_call_of(struct weir_emit *emit, uint32_t stage, const struct wei
 {
     switch (s->verb) {
     case WEIR_DECODE:
-        put(emit, "weir_stage_decode(thread, item, ");
+        put(emit, "weir_stage_decode%s(thread, item, ", s->codec == WEIR_GRAPHITE ? "_graphite" : "");
         weir_emit_id(emit, stage);
         break;
     case WEIR_ENCODE:
@@ -313,12 +313,9 @@ static bool can_emit(const struct weir_topology_stage *s)
 {
     switch (s->verb) {
     case WEIR_LISTEN:
-        return s->transport != WEIR_UNIX;
     case WEIR_FRAME:
-        return s->framing == WEIR_LENGTH32;
     case WEIR_DECODE:
     case WEIR_ENCODE:
-        return s->codec == WEIR_RIEMANN;
     case WEIR_HANDOFF:
     case WEIR_INDEX:
     case WEIR_FILTER:

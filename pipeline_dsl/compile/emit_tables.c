@@ -47,6 +47,8 @@ static void put_way(struct weir_emit *emit, const struct weir_topology_way *way)
         weir_emit_id(emit, frame);
         put(emit, ", .frame = ");
         weir_emit_name(emit, frame);
+        if (weir_emit_stage(emit, frame)->framing == WEIR_LINES)
+            put(emit, ", .framing = WEIR_LINES");
     }
     put(emit, ",\n        .frame_max_bytes = %" PRIu64 "u, .decode_max_bytes = %" PRIu64 "u,\n", largest,
         decode == WEIR_NONE ? largest : weir_emit_stage(emit, decode)->max_bytes);

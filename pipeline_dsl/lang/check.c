@@ -6,7 +6,9 @@
 #include "pipeline_dsl/lang/check.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pipeline_dsl/lang/checker.h"
 
@@ -21,6 +23,29 @@ char *weir_checker_dup(struct weir_checker *checker, struct weir_span span)
     if (!copy)
         checker->bag->failed = true;
     return copy;
+}
+
+const char *weir_checker_path(struct weir_checker *checker, struct weir_span string)
+{
+    const char *path = weir_lexer_string(&checker->bag->source, string, checker->arena);
+    const char *source = checker->bag->source.path, *slash = strrchr(source, '/');
+    if (path && path[0] != '/' && slash)
+        path = weir_arena_printf(checker->arena, "%.*s/%s", (int)(slash - source), source, path);
+    checker->bag->failed |= !path;
+    return path;
+}
+
+const char *weir_checker_full_path(struct weir_checker *checker, struct weir_span string)
+{
+    const char *path = weir_checker_path(checker, string);
+    if (!path || path[0] == '/')
+        return path;
+    char *folder = getcwd(NULL, 0);
+    if (folder)
+        path = weir_arena_printf(checker->arena, "%s/%s", folder, path);
+    checker->bag->failed |= !path;
+    free(folder);
+    return path;
 }
 
 static void not_built(struct weir_checker *checker, const struct weir_tree_unbuilt *unbuilt)

@@ -1,10 +1,12 @@
 #include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/un.h>
 
 #include "pipeline_dsl/lang/checker.h"
 
 #define HOST_MAX 253 /* RFC 1035 */
+#define PATH_MOST (sizeof((struct sockaddr_un *)NULL)->sun_path - 1)
 
 struct address {
     char host[HOST_MAX + 1];
@@ -95,25 +97,52 @@ void weir_check_peer(struct weir_checker *checker, const struct weir_tree_stage 
     weir_diag_hint(checker->bag, diag, "name the port that the other server listens on, such as 5555");
 }
 
+/* E034. The same port of TCP and of UDP are two. */
+static void check_taken(struct weir_checker *checker, struct weir_span span, enum weir_transport transport, const char *address, uint32_t stage)
+{
+    static const char *const transports[] = { "tcp", "udp", "unix" };
+    const char *key = weir_arena_printf(&checker->bag->arena, "%s %s", transports[transport], address);
+    checker->bag->failed |= !key;
+    uint32_t before = key ? weir_names_add(&checker->names, key, strlen(key), stage) : WEIR_NAMES_NOT_FOUND;
+    if (before == WEIR_NAMES_NOT_FOUND)
+        return;
+    struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E034_ADDRESS_TAKEN, span, "another pipeline listens on %s", address);
+    weir_diag_relate(checker->bag, diag, checker->stage_nodes[before]->address_span, "here");
+    weir_diag_hint(checker->bag, diag, transport == WEIR_UNIX ? "choose another path" : "choose another port");
+}
+
+static void check_path(struct weir_checker *checker, const struct weir_tree_stage *node, uint32_t stage)
+{
+    const char *path = weir_checker_full_path(checker, node->address_span);
+    if (!path)
+        return;
+    if (node->address_span.length == 2 || strlen(path) > PATH_MOST) {
+        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E018_BAD_ADDRESS, node->address_span,
+                                               "the path of a socket has between 1 and %zu characters", PATH_MOST);
+        if (node->address_span.length > 2)
+            weir_diag_hint(checker->bag, diag, "with the folder of this file it is %s", path);
+        return;
+    }
+    checker->topology->stages[stage].address = path;
+    check_taken(checker, node->address_span, WEIR_UNIX, path, stage);
+}
+
 void weir_check_address(struct weir_checker *checker, const struct weir_tree_stage *node, uint32_t stage)
 {
+    if (node->transport == WEIR_UNIX) {
+        check_path(checker, node, stage);
+        return;
+    }
     struct weir_span span = node->address_span;
     struct address address = { .loopback = false };
     const char *text = read_span(checker, span, &address);
     if (!text)
         return;
     checker->topology->stages[stage].address = weir_checker_dup(checker, span);
-    /* A port of TCP and the same one of UDP are two. */
-    const char *key = weir_arena_printf(&checker->bag->arena, "%s %.*s", node->transport == WEIR_UDP ? "udp" : "tcp", (int)span.length, text);
-    checker->bag->failed |= !key;
-    uint32_t before =
-        ends_in_port_0(text, span.length) || !key ? WEIR_NAMES_NOT_FOUND : weir_names_add(&checker->names, key, strlen(key), stage);
-    if (before != WEIR_NAMES_NOT_FOUND) {
-        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E034_ADDRESS_TAKEN, span, "another pipeline listens on %.*s",
-                                               (int)span.length, text);
-        weir_diag_relate(checker->bag, diag, checker->stage_nodes[before]->address_span, "here");
-        weir_diag_hint(checker->bag, diag, "choose another port");
-    }
+    if (!checker->topology->stages[stage].address)
+        return;
+    if (!ends_in_port_0(text, span.length))
+        check_taken(checker, span, node->transport, checker->topology->stages[stage].address, stage);
     if (!address.loopback) {
         struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_W107_OPEN_LISTENER, span,
                                                "other machines can reach this listener, and its protocol has no log-in");

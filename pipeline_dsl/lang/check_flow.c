@@ -100,7 +100,8 @@ static void needs_frame(struct flow *flow, uint32_t stage)
         weir_diag_add(flow->checker->bag, WEIR_E044_NEEDS_FRAME, node->verb_span,
                       "`%s` stands on a stream that nothing has cut into messages", weir_verb_name(node->verb));
     weir_diag_relate(flow->checker->bag, diag, node_of(flow, flow->listen)->verb_span, "the stream begins here");
-    weir_diag_hint(flow->checker->bag, diag, "add `frame length32 max 16MiB` above it");
+    bool lines = node->verb == WEIR_DECODE && node->codec == WEIR_GRAPHITE;
+    weir_diag_hint(flow->checker->bag, diag, "add `frame %s` above it", lines ? "lines max 4KiB" : "length32 max 16MiB");
     flow->form = FRAME;
 }
 
@@ -212,12 +213,18 @@ static void flow_listen(struct flow *flow, uint32_t stage)
     if (pool != WEIR_NONE && checker->pool_listener[pool] == WEIR_NONE)
         checker->pool_listener[pool] = stage;
     stage_of(flow, stage)->transport = node->transport;
-    if (node->transport != WEIR_UNIX)
-        weir_check_address(checker, node, stage);
+    weir_check_address(checker, node, stage);
     checker->topology->pipelines[flow->pipeline].way = checker->topology->way_count;
     flow->ways = enter_by_listener(checker, flow->pipeline, pool);
     checker->topology->ways[checker->topology->way_count++] =
         (struct weir_topology_way){ flow->name, flow->pipeline, stage, !datagrams };
+}
+
+/* Graphite has no replies. */
+static void owe_nothing(const struct flow *flow)
+{
+    if (flow->listen != WEIR_NONE)
+        flow->checker->topology->ways[flow->checker->topology->pipelines[flow->pipeline].way].replies = false;
 }
 
 static void flow_frame(struct flow *flow, uint32_t stage)
@@ -231,17 +238,38 @@ static void flow_frame(struct flow *flow, uint32_t stage)
         done_before(flow, stage, flow->decode, "decoded");
     if (node->max.value == 0 || node->max.value > INT32_MAX) {
         struct weir_diag *diag = weir_diag_add(flow->checker->bag, WEIR_E017_BAD_NUMBER, node->max.span,
-                                               "the largest frame of `length32` is between 1B and 2147483647B");
-        weir_diag_hint(flow->checker->bag, diag, "write `max 16MiB`, if you have no reason for another");
+                                               "the largest frame is between 1B and 2147483647B");
+        weir_diag_hint(flow->checker->bag, diag, "write `max %s`, if you have no reason for another",
+                       node->framing == WEIR_LINES ? "4KiB" : "16MiB");
     }
     if (flow->frame == WEIR_NONE) {
         flow->frame = stage;
         flow->frame_max = node->max.value <= INT32_MAX ? node->max.value : 0;
+        if (flow->frame_max && node->framing == WEIR_LINES)
+            flow->frame_max = node->max.value + 2 > WEIR_LINES_BUNDLE_BYTES ? node->max.value + 2 : WEIR_LINES_BUNDLE_BYTES;
     }
+    if (node->framing == WEIR_LINES)
+        owe_nothing(flow);
     if (flow->form == STREAM)
         flow->form = FRAME;
     stage_of(flow, stage)->framing = node->framing;
     stage_of(flow, stage)->max_bytes = node->max.value;
+}
+
+/* `length32` goes with riemann, `lines` with graphite. */
+static void check_codec(struct flow *flow, uint32_t stage)
+{
+    const struct weir_tree_stage *node = node_of(flow, stage);
+    if (!flow->forms_matter || flow->frame == WEIR_NONE || flow->decode != WEIR_NONE)
+        return;
+    bool lines = node_of(flow, flow->frame)->framing == WEIR_LINES, graphite = node->codec == WEIR_GRAPHITE;
+    if (lines == graphite)
+        return;
+    struct weir_diag *diag = weir_diag_add(flow->checker->bag, WEIR_E055_WRONG_CODEC, node->span, "%s",
+                                           graphite ? "graphite's messages are lines, and these are frames with a length"
+                                                    : "riemann's messages are frames with a length, and these are lines");
+    weir_diag_relate(flow->checker->bag, diag, node_of(flow, flow->frame)->span, "they are cut here");
+    weir_diag_hint(flow->checker->bag, diag, "write `%s`", graphite ? "frame lines max 4KiB" : "frame length32 max 16MiB");
 }
 
 static void flow_decode(struct flow *flow, uint32_t stage)
@@ -251,6 +279,9 @@ static void flow_decode(struct flow *flow, uint32_t stage)
         done_before(flow, stage, flow->decode, "decoded");
     else
         need(flow, stage, FRAME);
+    check_codec(flow, stage);
+    if (node->codec == WEIR_GRAPHITE && flow->frame == WEIR_NONE)
+        owe_nothing(flow);
     if (node->max.span.length && node->max.value == 0)
         weir_diag_add(flow->checker->bag, WEIR_E017_BAD_NUMBER, node->max.span, "a message takes at least 1B of memory");
     uint64_t max = node->max.span.length ? node->max.value : WEIR_DECODE_MAX_BYTES;
@@ -288,12 +319,14 @@ static void check_limit(struct flow *flow, const struct weir_tree_stage *node, e
     const struct weir_tree_stage *source = node_of(flow, bound);
     struct weir_diag *diag = weir_diag_add(bag, WEIR_E062_LIMIT_TOO_SMALL, node->limit.span,
                                            "the largest item, %s, can never be admitted by this limit", size_text(largest, text));
-    if (source->max.span.length)
+    if (source->verb == WEIR_FRAME && source->framing == WEIR_LINES && source->max.value < largest - 2)
+        weir_diag_relate(bag, diag, source->verb_span, "lines are bundled into items of up to %s", text);
+    else if (source->max.span.length)
         weir_diag_relate(bag, diag, source->max.span, "items may be as large as this");
     else
         weir_diag_relate(bag, diag, source->verb_span,
                          by_frame ? "a datagram may be this large" : "a message may take this much unless `max` says less");
-    if (source->verb == WEIR_LISTEN)
+    if (by_frame && (source->verb == WEIR_LISTEN || largest <= WEIR_LINES_BUNDLE_BYTES))
         weir_diag_hint(bag, diag, "raise it to `limit %s`", text);
     else if (by_frame)
         weir_diag_hint(bag, diag, "raise it to `limit %s`, or lower the `max` of `frame`", text);
@@ -330,6 +363,10 @@ static enum weir_sized check_sized(struct flow *flow, const struct weir_tree_sta
             weir_diag_add(bag, WEIR_E063_SIZED_BEFORE_DECODE, span, "there is no message yet whose size could be found by `%s`",
                           weir_sized_name(sized));
         weir_diag_hint(bag, diag, "leave it out: before `decode` the size of an item is its bytes");
+    } else if (flow->decode != WEIR_NONE && stage_of(flow, flow->decode)->codec == WEIR_GRAPHITE && sized >= WEIR_SIZED_TYPED) {
+        struct weir_diag *diag = weir_diag_add(bag, WEIR_E063_SIZED_BEFORE_DECODE, span,
+                                               "`%s` walks Riemann's messages, and these come from lines", weir_sized_name(sized));
+        weir_diag_hint(bag, diag, "leave it out: after `decode` the default is `sized arena`, which costs nothing");
     } else if (flow->form >= MESSAGE && sized == WEIR_SIZED_BYTES) {
         struct weir_diag *diag =
             weir_diag_add(bag, WEIR_W106_BYTES_AFTER_DECODE, span, "a decoded message can take 84 times the memory of its bytes");
@@ -551,13 +588,7 @@ static void flow_work(struct flow *flow, uint32_t stage)
         return;
     blocks(flow, stage, "`call` may block");
     made->symbol = weir_checker_dup(flow->checker, node->symbol_span);
-    const char *path = weir_lexer_string(&flow->checker->bag->source, node->text_span, flow->checker->arena);
-    const char *slash = strrchr(flow->checker->bag->source.path, '/');
-    if (path && path[0] != '/' && slash)
-        path = weir_arena_printf(flow->checker->arena, "%.*s/%s", (int)(slash - flow->checker->bag->source.path),
-                                 flow->checker->bag->source.path, path);
-    made->text = path;
-    flow->checker->bag->failed |= !path;
+    made->text = weir_checker_path(flow->checker, node->text_span);
 }
 
 /* One ring for each listener that is owed replies. */
@@ -653,7 +684,7 @@ static void name_pools(struct flow *flow, uint32_t stage)
     uint32_t pool = find_pool(flow, node->pool_span);
     if (node->verb == WEIR_LISTEN && pool != WEIR_NONE && flow->checker->pool_listener[pool] == WEIR_NONE)
         flow->checker->pool_listener[pool] = stage;
-    if (node->verb == WEIR_LISTEN && node->transport != WEIR_UNIX && !node->broken)
+    if (node->verb == WEIR_LISTEN && !node->broken)
         weir_check_address(flow->checker, node, stage);
 }
 

@@ -88,6 +88,11 @@ struct weir_checker {
 const char *weir_checker_text(const struct weir_checker *checker, struct weir_span span);
 char *weir_checker_dup(struct weir_checker *checker, struct weir_span span);
 
+/* A path, which the file gives relative to itself. Null: no memory, which the bag knows. */
+const char *weir_checker_path(struct weir_checker *checker, struct weir_span string);
+/* The same, so that it means one place from any folder. */
+const char *weir_checker_full_path(struct weir_checker *checker, struct weir_span string);
+
 /* check_flow.c: walks pipeline `index` from top to bottom; fills its stages, queues and way. */
 void weir_check_flow(struct weir_checker *checker, uint32_t index);
 /* check_tails.c */

@@ -231,6 +231,14 @@ static const struct row rows[WEIR_CODE_COUNT] = {
         "E054", "more ways through tails than can be told apart",
         "Each stage of a shared tail is measured once for each way in, and there are 65,000 numbers for that.\n",
     },
+    [WEIR_E055_WRONG_CODEC] = {
+        "E055", "a codec that doesn't go with the frame",
+        "Riemann sends frames with a 4-byte length in front, Graphite sends lines. One cut as the other gives\n"
+        "only garbage:\n"
+        "\n"
+        "    frame  length32 max 16MiB          frame  lines max 4KiB\n"
+        "    decode riemann                     decode graphite\n",
+    },
     [WEIR_E060_OWN_POOL] = {
         "E060", "a handoff to its own pool",
         "It would cost a queue and gain nothing, since the same threads go on. With `full block` it would\n"

@@ -66,7 +66,6 @@ static bool parse_allow(struct weir_parser *parser, struct weir_tree_stage *stag
 static bool parse_listen(struct weir_parser *parser, struct weir_tree_stage *stage)
 {
     static const char *const transports[] = { "tcp", "udp", "unix", NULL };
-    struct weir_span transport = parser->token.span;
     int which = weir_parser_which(parser, transports);
     if (which < 0)
         return false;
@@ -75,7 +74,6 @@ static bool parse_listen(struct weir_parser *parser, struct weir_tree_stage *sta
         weir_parser_take(parser);
         if (!weir_parser_string(parser, "the socket's path in quotes", &stage->address_span))
             return false;
-        not_built(stage, transport, "`listen unix`");
     } else {
         weir_parser_take_then_raw(parser);
         if (!parse_address(parser, stage))
@@ -94,12 +92,11 @@ static bool parse_frame(struct weir_parser *parser, struct weir_tree_stage *stag
     if (which < 0)
         return false;
     stage->framing = (enum weir_framing)which;
-    if (stage->framing == WEIR_LINES)
-        not_built(stage, framing, "`frame lines`");
     if (weir_parser_at_end_of_line(parser)) {
         struct weir_diag *diag = weir_diag_add(parser->bag, WEIR_E021_MISSING_CLAUSE, weir_span_join(stage->verb_span, framing),
                                                "`frame` needs `max`: how large a message may be");
-        weir_diag_hint(parser->bag, diag, "write `frame %.*s max 16MiB`", (int)framing.length, weir_parser_text(parser, framing));
+        weir_diag_hint(parser->bag, diag, "write `frame %.*s max %s`", (int)framing.length, weir_parser_text(parser, framing),
+                       stage->framing == WEIR_LINES ? "4KiB" : "16MiB");
         return false;
     }
     return weir_parser_expect(parser, "max") && weir_parser_size(parser, "the largest frame", &stage->max);
@@ -109,13 +106,10 @@ static bool parse_frame(struct weir_parser *parser, struct weir_tree_stage *stag
 static bool parse_decode(struct weir_parser *parser, struct weir_tree_stage *stage)
 {
     static const char *const codecs[] = { "riemann", "graphite", NULL };
-    struct weir_span codec = parser->token.span;
     int which = weir_parser_choose(parser, codecs);
     if (which < 0)
         return false;
     stage->codec = (enum weir_codec_kind)which;
-    if (stage->codec == WEIR_GRAPHITE)
-        not_built(stage, codec, "`decode graphite`");
     return !weir_parser_accept(parser, "max") || weir_parser_size(parser, "the memory of the largest message", &stage->max);
 }
 

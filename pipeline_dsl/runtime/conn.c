@@ -153,18 +153,33 @@ void weir_conn_cut_end(struct weir_conn *conn)
     weir_intake_wake(queue->intake, thread);
 }
 
+struct weir_item *weir_conn_lines(struct weir_conn *conn, const void *data, size_t size, size_t *used)
+{
+    struct weir_bundle bundle = weir_lines_cut(&conn->lines, data, size, conn->way->frame_max_bytes);
+    *used = bundle.used;
+    if (bundle.overlong)
+        weir_way_count(conn->way_block, &conn->way_block->bad_lengths, bundle.overlong);
+    if (!bundle.length)
+        return NULL;
+    struct weir_item *item = weir_conn_accept(conn, (const uint8_t *)data + bundle.offset, bundle.length);
+    if (!item)
+        weir_conn_close(conn);
+    return item;
+}
+
 /* Cuts as many frames as may be taken now, and sends each on its way; returns the bytes used up. */
 static size_t cut(struct weir_conn *conn, const uint8_t *data, size_t size)
 {
     struct weir_thread *thread = &conn->loop->thread;
-    size_t used = 0, taken;
+    size_t used = 0;
     weir_conn_cut_begin(conn);
     while (weir_conn_takes(conn)) {
         weir_thread_at(thread, WEIR_TAG(conn->way->frame_stage, WEIR_PART_NONE));
+        size_t taken = 0;
         struct weir_item *item = conn->way->frame(conn, data + used, size - used, &taken);
+        used += taken;
         if (!item)
             break;
-        used += taken;
         conn->way->run(thread, item);
     }
     weir_conn_cut_end(conn);
@@ -218,6 +233,14 @@ ptrdiff_t weir_conn_receive(struct weir_conn *conn, void *span, size_t room)
     }
 }
 
+/* What is left is half a message. */
+static void end_of_stream(struct weir_conn *conn)
+{
+    conn->ended = true;
+    if (conn->way->framing == WEIR_LINES && (conn->input_bytes || conn->lines.skipping))
+        weir_way_count(conn->way_block, &conn->way_block->truncated, 1);
+}
+
 /* One recv(), and what it brought is cut. Returns whether there may be more to read at once. */
 static bool receive(struct weir_conn *conn)
 {
@@ -234,7 +257,7 @@ static bool receive(struct weir_conn *conn)
     if (got > 0)
         cut_and_keep(conn, span, kept + (size_t)got);
     else if (got == 0)
-        conn->ended = true;
+        end_of_stream(conn);
     else if (got != -EAGAIN)
         weir_conn_close(conn);
     return got > 0 && (size_t)got == room;

@@ -16,6 +16,7 @@
 #define WEIR_RUNTIME_CONN_H
 
 #include "pipeline_dsl/runtime/loop.h"
+#include "pipeline_dsl/wire/lines.h"
 
 struct weir_conn {
     struct weir_conn *previous, *next; /* all of the loop's */
@@ -28,6 +29,7 @@ struct weir_conn {
     int fd;
     int events; /* that poll waits for */
 
+    struct weir_lines lines;          /* where the way in cuts lines */
     struct weir_datagrams *datagrams; /* of a socket that takes datagrams; null: a stream */
 
     struct weir_block *input; /* bytes that came and are not cut yet; null: none */
@@ -69,6 +71,8 @@ ptrdiff_t weir_conn_receive(struct weir_conn *conn, void *span, size_t room);
 /* Cuts the first frame off the span and makes it an item. Null: no whole frame is there, or the connection has ended (a bad
  * length), or it was closed (no memory). */
 struct weir_item *weir_conn_frame(struct weir_conn *conn, const void *data, size_t size, size_t *used);
+/* Cuts the first bundle of lines off the span. Null: there is no whole line; what was skipped counts in `used` all the same. */
+struct weir_item *weir_conn_lines(struct weir_conn *conn, const void *data, size_t size, size_t *used);
 /* A payload becomes an item. Null: no memory. */
 struct weir_item *weir_conn_accept(struct weir_conn *conn, const uint8_t *payload, size_t size);
 /* Around a run of items that are sent on their way. */

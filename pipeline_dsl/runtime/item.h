@@ -37,7 +37,8 @@ struct weir_item {
 
     struct weir_arena arena; /* what it was decoded into */
     struct weir_message message;
-    bool decoded, malformed;
+    bool decoded;
+    uint32_t malformed; /* messages in the payload that are none: itself, or lines of it */
     bool never_waits; /* where a queue is full it is refused, also with `full block` */
     uint32_t events;
 

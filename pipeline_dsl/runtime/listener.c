@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 /* getaddrinfo() takes 99999 for 34463. */
@@ -59,6 +61,74 @@ static int bind_one(const struct addrinfo *info)
     return code;
 }
 
+/* --- local sockets ------------------------------------------------------------------------------------------------------- */
+
+/* Whether the file is a socket that nobody listens on any more. 0, or -errno. */
+static int find_stale(const char *path, const struct sockaddr_un *address)
+{
+    struct stat found;
+    if (lstat(path, &found) != 0)
+        return -errno;
+    if (!S_ISSOCK(found.st_mode))
+        return -EEXIST;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    bool stale = connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 && errno == ECONNREFUSED;
+    close(fd);
+    return stale ? 0 : -EADDRINUSE;
+}
+
+static int bind_path(const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    strcpy(address.sun_path, path);
+    fchmod(fd, 0660); /* bind() makes the file with the mode of the socket */
+    int rc = bind(fd, (struct sockaddr *)&address, sizeof address) == 0 ? 0 : -errno;
+    if (rc == -EADDRINUSE && (rc = find_stale(path, &address)) == 0 && unlink(path) == 0)
+        rc = bind(fd, (struct sockaddr *)&address, sizeof address) == 0 ? 0 : -errno;
+    if (rc == 0 && listen(fd, SOMAXCONN) != 0)
+        rc = -errno;
+    if (rc == 0)
+        return fd;
+    close(fd);
+    return rc;
+}
+
+/* Which file is ours, so that no other is removed. */
+static void name_path(struct weir_listener *listener, const char *path)
+{
+    struct stat made;
+    snprintf(listener->address, sizeof listener->address, "%s", path);
+    if (lstat(path, &made) == 0) {
+        listener->device = made.st_dev;
+        listener->inode = made.st_ino;
+    }
+}
+
+static int open_path(struct weir_listener *listener, const char *pipeline, const char *path, struct weir_error *error)
+{
+    if (!*path || strlen(path) >= sizeof((struct sockaddr_un *)NULL)->sun_path)
+        return weir_error_set(error, WEIR_EXIT_USAGE, ENAMETOOLONG, "can't listen on '%s' for pipeline %s: the path of a socket has "
+                              "between 1 and %zu characters", path, pipeline, sizeof((struct sockaddr_un *)NULL)->sun_path - 1);
+    int fd = bind_path(path);
+    if (fd == -EEXIST)
+        return weir_error_set(error, WEIR_EXIT_USAGE, EEXIST, "can't listen on %s for pipeline %s: the file there is no socket; "
+                              "choose another with --listen %s=PATH", path, pipeline, pipeline);
+    if (fd < 0)
+        return weir_error_set(error, WEIR_EXIT_USAGE, -fd, "can't listen on %s for pipeline %s: %s; choose another with --listen %s=PATH",
+                              path, pipeline, fd == -EADDRINUSE ? "another server answers there" : strerror(-fd), pipeline);
+    listener->fd = fd;
+    listener->asked = path;
+    name_path(listener, path);
+    return 0;
+}
+
+/* --- all of them --------------------------------------------------------------------------------------------------------- */
+
 static void name_address(struct weir_listener *listener)
 {
     struct sockaddr_storage address;
@@ -77,6 +147,8 @@ int weir_listener_open(struct weir_listener *listener, const struct weir_plan_wa
     struct addrinfo hints = { .ai_socktype = way->transport == WEIR_UDP ? SOCK_DGRAM : SOCK_STREAM, .ai_flags = AI_PASSIVE }, *infos;
     listener->fd = -1;
     listener->transport = way->transport;
+    if (way->transport == WEIR_UNIX)
+        return open_path(listener, pipeline, address, error);
     if (split(address, host, sizeof host, &port) != 0)
         return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "'%s' is no address for pipeline %s: write HOST:PORT, or [HOST]:PORT",
                               address, pipeline);
@@ -109,12 +181,28 @@ void weir_listener_inherit(struct weir_listener *listener, const struct weir_pla
 {
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     *listener = (struct weir_listener){ .fd = fd, .transport = way->transport, .asked = asked, .inherited = true };
-    name_address(listener);
+    if (way->transport == WEIR_UNIX)
+        name_path(listener, asked);
+    else
+        name_address(listener);
 }
 
 void weir_listener_close(struct weir_listener *listener)
 {
-    if (listener->fd >= 0)
-        close(listener->fd);
+    struct stat there;
+    if (listener->fd < 0)
+        return;
+    if (listener->inode && lstat(listener->address, &there) == 0 && there.st_dev == listener->device && there.st_ino == listener->inode)
+        unlink(listener->address);
+    close(listener->fd);
     listener->fd = -1;
+}
+
+void weir_listener_discard(int fd, const char *asked)
+{
+    int domain;
+    socklen_t size = sizeof domain;
+    if (asked && getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX)
+        unlink(asked);
+    close(fd);
 }

@@ -57,8 +57,8 @@ void weir_loop_item_free(struct weir_loop *loop, struct weir_item *item)
         free(item);
         return;
     }
-    item->decoded = item->malformed = item->answer_failed = false;
-    item->events = 0;
+    item->decoded = item->answer_failed = false;
+    item->events = item->malformed = 0;
     item->reply_kind = WEIR_REPLY_NONE;
     item->weight = 0;
     item->born_ns = 0;
@@ -162,7 +162,7 @@ static void end_discarded(struct weir_item *item)
     if (item->events)
         weir_way_count(block, &block->events, item->events);
     if (item->malformed)
-        weir_way_count(block, &block->malformed, 1);
+        weir_way_count(block, &block->malformed, item->malformed);
     weir_way_end(block, &block->discarded, 1);
     weir_loop_item_free(loop, item);
     if (!conn)

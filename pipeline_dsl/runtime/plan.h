@@ -49,15 +49,16 @@ struct weir_plan_queue {
 struct weir_plan_way {
     const char *name;
     enum weir_transport transport;
-    const char *address; /* "127.0.0.1:5555" */
+    enum weir_framing framing;
+    const char *address; /* "127.0.0.1:5555"; of a local socket, its path */
     uint32_t pool;
     uint32_t listen_stage, frame_stage, reply_stage; /* ids; frame_stage 0: datagrams; reply_stage 0: no replies are owed */
     uint32_t reply_queue;
-    uint64_t frame_max_bytes;
+    uint64_t frame_max_bytes; /* of a line, where lines are cut */
     uint64_t decode_max_bytes;
     /* The stages that work on a connection, each a function of its own in the generated file, so that profilers see it. */
     ptrdiff_t (*listen)(struct weir_conn *conn, void *span, size_t room);                              /* weir_conn_receive, weir_datagram_receive */
-    struct weir_item *(*frame)(struct weir_conn *conn, const void *data, size_t size, size_t *used);   /* weir_conn_frame */
+    struct weir_item *(*frame)(struct weir_conn *conn, const void *data, size_t size, size_t *used);   /* weir_conn_frame, weir_conn_lines */
     void (*send)(struct weir_conn *conn);                                                              /* weir_conn_send */
     weir_driver *run; /* the segment behind `frame`, or behind `listen` */
     uint32_t handoff_queue; /* where that segment is a handoff and nothing else; else WEIR_NONE */

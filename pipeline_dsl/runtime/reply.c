@@ -90,7 +90,7 @@ void weir_conn_complete(struct weir_conn *conn, struct weir_item *item)
     if (item->events)
         weir_way_count(conn->way_block, &conn->way_block->events, item->events);
     if (item->malformed)
-        weir_way_count(conn->way_block, &conn->way_block->malformed, 1);
+        weir_way_count(conn->way_block, &conn->way_block->malformed, item->malformed);
     if (conn->closing) {
         complete_abandoned(conn, item);
         return;

@@ -185,7 +185,7 @@ static void take_over(struct weir_server *server)
         } else if (record.kind == WEIR_TAKEOVER_OUTPUT) {
             output = record;
         } else if (record.kind == WEIR_TAKEOVER_LISTENER && way == server->plan->way_count) {
-            close(record.fd);
+            weir_listener_discard(record.fd, record.name);
         } else if (record.kind == WEIR_TAKEOVER_CONN) {
             struct weir_arrival *arrival = NULL;
             fcntl(record.fd, F_SETFD, FD_CLOEXEC);
@@ -216,6 +216,9 @@ int weir_server_bind(struct weir_server *server, const struct weir_plan *plan, c
         if (!inherit_listener(server, i, address))
             rc = weir_listener_open(&server->listeners[i], way, address, error);
     }
+    for (uint32_t i = 0; rc != 0 && i < plan->way_count; i++)
+        if (!server->listeners[i].inherited)
+            weir_listener_close(&server->listeners[i]);
     return rc;
 }
 

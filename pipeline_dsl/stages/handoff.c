@@ -2,8 +2,11 @@
 
 #include "pipeline_dsl/stages/stages.h"
 
+/* What lines were decoded to has no tree of protobuf to walk: there the arena says it. */
 static size_t estimate(const struct weir_item *item, enum weir_sized sized)
 {
+    if (sized >= WEIR_SIZED_TYPED && !item->message.raw)
+        sized = WEIR_SIZED_ARENA;
     switch (sized) {
     case WEIR_SIZED_BYTES:
         return item->payload_bytes;

@@ -23,6 +23,8 @@
 
 /* A payload becomes a message. */
 enum weir_outcome weir_stage_decode(struct weir_thread *thread, struct weir_item *item, uint32_t stage);
+/* The same for lines: one that is none costs only itself, and is counted. */
+enum weir_outcome weir_stage_decode_graphite(struct weir_thread *thread, struct weir_item *item, uint32_t stage);
 
 /* The answer becomes the bytes of a reply, where one is owed. */
 enum weir_outcome weir_stage_encode(struct weir_thread *thread, struct weir_item *item);

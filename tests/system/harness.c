@@ -141,7 +141,7 @@ void harness_build(struct harness_server *server, const char *text, const char *
     assert_int_equal(rc, 0);
 }
 
-/* The port in "NAME: listening on tcp HOST:PORT", or on udp. */
+/* The port in "NAME: listening on tcp HOST:PORT", or on udp; 1 where it is a local socket. */
 static int read_port(int fd)
 {
     char line[256];
@@ -155,6 +155,8 @@ static int read_port(int fd)
     }
     line[length] = '\0';
     const char *colon = strstr(line, ": listening on ") ? strrchr(line, ':') : NULL;
+    if (strstr(line, ": listening on unix "))
+        return 1;
     return colon ? atoi(colon + 1) : -1;
 }
 

@@ -276,8 +276,6 @@ static void not_built(void **state)
         snprintf(text, sizeof text, POOLS HEAD HANDOFF "decode riemann\n%s" TAIL, rows[i].lines);
         expect_findings(text, rows[i].expected);
     }
-    expect_findings(POOLS "pipeline p {\nlisten unix '/s' on io\nframe lines max 1KiB\n" HANDOFF "then q\n}\n",
-                    "E013:unix E013:lines E035:q");
     expect_findings(
         POOLS "pipeline p {\nlisten tcp 127.0.0.1:1 on io tls cert 'c' key 'k' client_ca 'a' allow 10.0.0.0/8 ::1/128 as l\n"
               "frame length32 max 1B\n" HANDOFF "decode riemann\n" TAIL,
@@ -333,6 +331,40 @@ static void datagrams(void **state)
     expect_findings(SERVER "pipeline q {\nlisten udp 127.0.0.1:5555 on io\n" DROPS "decode riemann\ndrop\n}\n", "");
 }
 
+/* Bundled into items; no reply is owed. */
+static void lines(void **state)
+{
+    (void)state;
+#define STREAM "pipeline p {\nlisten tcp 127.0.0.1:2003 on io\n"
+    expect_findings(POOLS STREAM "frame lines max 1KiB\n" HANDOFF "decode graphite\nindex\ndrop\n}\n", "");
+    expect_findings(POOLS STREAM "frame lines max 1KiB\n" HANDOFF "decode graphite\nindex\nencode riemann\nreply\n}\n", "");
+    expect_findings(POOLS STREAM "frame lines max 1KiB\nhandoff workers limit 16KiB full block\ndecode graphite\ndrop\n}\n", "");
+    expect_findings(POOLS STREAM "frame lines max 1KiB\nhandoff workers limit 16383B full block\ndecode graphite\ndrop\n}\n",
+                    "E062:16383B");
+    expect_findings(POOLS STREAM "frame lines max 1MiB\nhandoff workers limit 1MiB full block\ndecode graphite\ndrop\n}\n", "E062:1MiB");
+    expect_findings(POOLS STREAM "frame lines max 1KiB\n" HANDOFF "decode riemann\nindex\ndrop\n}\n", "E055:decode riemann");
+    expect_findings(POOLS STREAM "frame length32 max 1KiB\n" HANDOFF "decode graphite\nindex\n" TAIL, "E055:decode graphite");
+    expect_findings("pool io threads 1\n" STREAM "decode graphite\nindex\ndrop\n}\n", "E044:decode");
+    expect_findings(POOLS STREAM "frame lines\n" HANDOFF "decode graphite\ndrop\n}\n", "E021:frame lines");
+    expect_findings(POOLS STREAM "frame lines max 0B\n" HANDOFF "decode graphite\ndrop\n}\n", "E017:0B");
+    expect_findings(POOLS STREAM "frame lines max 1KiB\ndecode graphite\nhandoff workers limit 64MiB sized reflect full block\ndrop\n}\n",
+                    "E063:sized reflect");
+    expect_findings(POOLS "pipeline p {\nlisten udp 127.0.0.1:2003 on io\nhandoff workers limit 1MiB full reject\ndecode graphite\n"
+                          "index\ndrop\n}\n", "");
+}
+
+static void local_sockets(void **state)
+{
+    (void)state;
+#define LOCAL(name, path) "pipeline " name " {\nlisten unix " path " on io\nframe length32 max 1KiB\ndecode riemann\n" TAIL
+    expect_findings("pool io threads 1\n" LOCAL("p", "'/run/s'"), "");
+    expect_findings("pool io threads 1\n" LOCAL("p", "''"), "E018:''");
+    expect_findings("pool io threads 1\n" LOCAL("p", "'/run/s'") LOCAL("q", "'/run/s'"), "E034:'/run/s'");
+    expect_findings("pool io threads 1\n" LOCAL("p", "'/12345678901234567890123456789012345678901234567890123456789012345678901234567890"
+                                                     "123456789012345678901234567'"),
+                    "E018:'/12345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567'");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,7 +372,7 @@ int main(void)
         cmocka_unit_test(order),    cmocka_unit_test(handoffs),  cmocka_unit_test(cycles),
         cmocka_unit_test(warnings), cmocka_unit_test(queries),   cmocka_unit_test(slots),
         cmocka_unit_test(not_built), cmocka_unit_test(tails),    cmocka_unit_test(no_cascade),
-        cmocka_unit_test(datagrams),
+        cmocka_unit_test(datagrams), cmocka_unit_test(lines),     cmocka_unit_test(local_sockets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
