@@ -109,7 +109,7 @@ static void spoil_instance(struct weir_profile *p) { p->topology.instances[0].wa
 static void spoil_term(struct weir_profile *p) { p->topology.expectations[0].terms[0].pool = 0; }
 static void spoil_term_value(struct weir_profile *p) { p->topology.expectations[0].terms[0].value = NAN; }
 static void spoil_group(struct weir_profile *p) { p->topology.expectations[0].terms[0].group = 1; }
-static void spoil_mode(struct weir_profile *p) { p->mode = (enum weir_mode)2; }
+static void spoil_mode(struct weir_profile *p) { p->mode = (enum weir_mode)(WEIR_MODE_COUNTERS + 1); }
 static void spoil_duration(struct weir_profile *p) { p->duration_ns = UINT64_MAX; }
 
 static void what_points_outside_is_refused(void **state)
