@@ -66,8 +66,12 @@ static void segments_end_at_handoffs(void **state)
     struct weir_error error = WEIR_ERROR_INIT;
     assert_int_equal(weir_compile_emit(&topology, &out, &error), 0);
     expect(&out, "static void p__segment__1(struct weir_thread *thread, struct weir_item *item)\n{\n    p__handoff(thread, item);\n}");
-    expect(&out, "{\n    if (p__decode(thread, item) != WEIR_NEXT)\n        return;\n    if (p__check(thread, item) != WEIR_NEXT)\n"
-                 "        return;\n    if (p__encode(thread, item) != WEIR_NEXT)\n        return;\n    p__reply(thread, item);\n}");
+    /* What the server tells about itself enters behind `decode`. */
+    expect(&out, "{\n    if (p__decode(thread, item) != WEIR_NEXT)\n        return;\n    p__behind__decode(thread, item);\n}");
+    expect(&out, "static void p__behind__decode(struct weir_thread *thread, struct weir_item *item)\n{\n"
+                 "    if (p__check(thread, item) != WEIR_NEXT)\n        return;\n"
+                 "    if (p__encode(thread, item) != WEIR_NEXT)\n        return;\n    p__reply(thread, item);\n}");
+    expect(&out, ".self_source = &sources[SOURCE_p__decode]");
     expect(&out, ".full = WEIR_FULL_DROP_OLDEST,\n        .run = p__segment__2, .run_stage = ID_p__decode,");
     expect(&out, ".run = p__segment__1, .handoff_queue = QUEUE_p__handoff,");
     expect(&out, "SHARDS = 2");
