@@ -102,7 +102,7 @@ static void count(void *context, const struct weir_client_outcome *outcome)
     if (outcome->result == WEIR_CLIENT_REFUSED)
         keep_refusal(&driver->part, outcome->reply);
     if (good || outcome->result == WEIR_CLIENT_REFUSED)
-        driver->last_answer = driver->now;
+        driver->last_answer = driver->last_sign = driver->now;
     else
         connection->lost = true;
     if (good && since >= driver->measure_from) {
@@ -168,6 +168,7 @@ static void push(struct weir_driver_connection *connection, const char *frame, s
     struct weir_driver *driver = connection->driver;
     weir_client_push(connection->client, frame, size, tag);
     connection->left--;
+    driver->last_sign = driver->now;
     driver->part.sent++;
     driver->part.sent_bytes += size;
 }
@@ -415,6 +416,22 @@ static void ramp_up(struct weir_driver *driver)
     }
 }
 
+static uint64_t outstanding(const struct weir_driver *driver)
+{
+    uint64_t ended = 0;
+    for (int i = 0; i < WEIR_CLIENT_RESULTS; i++)
+        ended += driver->part.results[i];
+    return driver->part.sent - ended;
+}
+
+/* When the wait for answers is over: so long after the last sign of life. While it sends this counts where no duration ends that. */
+static uint64_t quiet_until(const struct weir_driver *driver)
+{
+    if (driver->phase == WEIR_DRIVER_SENDING && (driver->stop_at != WEIR_DRIVER_NEVER || !outstanding(driver)))
+        return WEIR_DRIVER_NEVER;
+    return driver->last_sign + driver->options->wait_ns;
+}
+
 /* Moves on to WAITING or GIVING_UP when their time, or the caller's wish, has come. */
 static void step(struct weir_driver *driver)
 {
@@ -425,13 +442,13 @@ static void step(struct weir_driver *driver)
         driver->part.unsent = left_behind(driver);
         driver->phase = WEIR_DRIVER_WAITING;
         driver->stopped = wish > WEIR_DRIVER_SENDING;
-        driver->give_up_at = driver->now + driver->options->wait_ns;
+        driver->last_sign = driver->now;
         end_lingering(driver);
         for (size_t i = 0; i < driver->count; i++)
             if (driver->connections[i].client)
                 settle(&driver->connections[i]);
     }
-    if (driver->phase == WEIR_DRIVER_WAITING && (wish > WEIR_DRIVER_WAITING || driver->now >= driver->give_up_at)) {
+    if (driver->phase != WEIR_DRIVER_GIVING_UP && (wish > WEIR_DRIVER_WAITING || driver->now >= quiet_until(driver))) {
         driver->phase = WEIR_DRIVER_GIVING_UP;
         for (size_t i = 0; i < driver->count; i++)
             if (driver->connections[i].client)
@@ -447,9 +464,10 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 /* When the thread must wake even if nothing comes. */
 static uint64_t wake_at(const struct weir_driver *driver)
 {
+    uint64_t at = quiet_until(driver);
     if (driver->phase != WEIR_DRIVER_SENDING)
-        return driver->give_up_at;
-    uint64_t at = earlier(driver->stop_at, lingers_until(driver));
+        return at;
+    at = earlier(at, earlier(driver->stop_at, lingers_until(driver)));
     if (driver->started < driver->count)
         at = earlier(at, driver->connections[driver->started].starts_at);
     /* What is overdue waits for room, which an answer will announce. */

@@ -62,7 +62,8 @@ struct weir_driver {
     struct weir_driver_connection *oldest, *newest; /* batches that linger */
     enum weir_driver_phase phase;
     bool stopped; /* by the caller's wish */
-    uint64_t now, start, measure_from, stop_at, give_up_at, last_answer;
+    uint64_t now, start, measure_from, stop_at, last_answer;
+    uint64_t last_sign;  /* the last push or answer */
     double due_gap_ns;   /* between two of its messages when paced; 0: not paced */
     uint64_t paced;      /* that were sent by that clock */
     double query_credit; /* of a query that is due when it reaches 1 */

@@ -53,7 +53,7 @@ struct weir_load_options {
     uint64_t loops;        /* messages that each client sends; 0: no bound */
     double rate;           /* messages/s in all (batch: events/s); 0: whenever there is room */
     double query_share;    /* of the messages that are the workload's query instead, 0 to 1 */
-    uint64_t wait_ns;      /* for the last answers, once sending is over; what then is unanswered failed */
+    uint64_t wait_ns;      /* for the next answer, once sending is over or no duration ends it; what then is unanswered failed */
     int stop_fd;           /* a signalfd or eventfd, or -1: the first thing read from it ends the sending, the second the wait */
     uint64_t progress_ns;  /* between two calls of `progress`, on the calling thread */
     void (*progress)(void *context, const struct weir_load_progress *progress); /* may be null */

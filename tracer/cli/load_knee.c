@@ -149,7 +149,9 @@ void load_sweep_judge(struct load_sweep *sweep)
     struct weir_scaling_point *points = calloc(sweep->count, sizeof *points);
     sweep->has_scaling = false;
     sweep->knee[0] = '\0';
-    if (points && sweep->count > 1) {
+    if (sweep->count > 1 && sweep->levels[0].options.rate > 0)
+        snprintf(sweep->knee, sizeof sweep->knee, "none to be found at a given rate, which no number of clients changes; leave out --rate");
+    else if (points && sweep->count > 1) {
         for (size_t i = 0; i < sweep->count; i++)
             points[i] = (struct weir_scaling_point){ (double)sweep->levels[i].options.clients,
                                                      load_level_events_per_s(&sweep->levels[i]) };

@@ -32,7 +32,7 @@ const char load_manual[] =
     "  --rate R             open loop: R messages a second in all (batch: events), whatever the server does; latency\n"
     "                       counts from when each was due, so that a stall is not hidden; what was\n"
     "                       due and never sent, for want of room, is said too\n"
-    "  --wait DUR           for the last answers; what is then unanswered has failed [5s]\n"
+    "  --wait DUR           for the next answer, once all is sent; after such a silence what is unanswered has failed [5s]\n"
     "\n"
     "EVENTS\n"
     "  --hosts N --services N --tags N --attributes N --description BYTES --metric int|double|float\n"

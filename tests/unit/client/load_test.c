@@ -95,6 +95,45 @@ static void no_answer_fails_after_the_wait(void **state)
     mock_stop(&server);
 }
 
+/* With loops alone there is no time at which sending ends: silence ends it, whether all has been sent or not. */
+static void silence_ends_what_no_duration_does(void **state)
+{
+    (void)state;
+    for (int in_flight = 4; in_flight <= 64; in_flight += 60) {
+        struct mock_server server = { .frames = 3, .then = MOCK_MUTE };
+        mock_start(&server);
+        struct weir_load_options options = small(&server);
+        options.clients = 1;
+        options.loops = 20;
+        options.in_flight = in_flight;
+        options.wait_ns = 300000000;
+        struct weir_load_report report = run(&options);
+        assert_int_equal(report.results[WEIR_CLIENT_ACKED], 3);
+        assert_int_equal(report.sent, in_flight < 20 ? 3 + 4 : 20);
+        assert_int_equal(report.results[WEIR_CLIENT_UNANSWERED], report.sent - 3);
+        mock_stop(&server);
+    }
+}
+
+/* The wait is for the next answer: a server that is slow and at work is waited for as long as it takes. */
+static void a_slow_server_is_waited_for(void **state)
+{
+    (void)state;
+    struct mock_server server = { .delay_us = 200000 }; /* before it reads any of its connections */
+    mock_start(&server);
+    struct weir_load_options options = small(&server);
+    options.clients = 8;
+    options.threads = 1;
+    options.in_flight = 1;
+    options.duration_ns = 20000000;
+    options.wait_ns = 1000000000;
+    struct weir_load_report report = run(&options);
+    assert_int_equal(weir_load_failed(&report), 0);
+    assert_true(report.sent >= 8);
+    assert_true(report.duration_ns > 1000000000u);
+    mock_stop(&server);
+}
+
 static void refusals_are_failures_with_their_text(void **state)
 {
     (void)state;
@@ -412,6 +451,8 @@ int main(void)
         cmocka_unit_test(loops_are_sent_exactly),
         cmocka_unit_test(a_duration_ends_it),
         cmocka_unit_test(no_answer_fails_after_the_wait),
+        cmocka_unit_test(silence_ends_what_no_duration_does),
+        cmocka_unit_test(a_slow_server_is_waited_for),
         cmocka_unit_test(refusals_are_failures_with_their_text),
         cmocka_unit_test(a_server_that_closes_midway_is_counted),
         cmocka_unit_test(garbage_is_counted),
