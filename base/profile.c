@@ -111,6 +111,41 @@ static void verify_pools(struct weir_profile *profile)
     }
 }
 
+/* A thread that came or went within the window has less than its length, and its pool the rest, as "other". */
+static void verify_threads(struct weir_profile *profile)
+{
+    double window = (double)profile->duration_ns;
+    for (uint32_t i = 0; i < profile->topology.pool_count; i++) {
+        double threads[WEIR_STATE_COUNT] = { 0 }, sleeps[WEIR_STATE_COUNT] = { 0 };
+        const struct weir_profile_pool *pool = &profile->pools[i];
+        const char *name = profile->topology.pools[i].name;
+        double most = TOLERANCE * window * pool->threads;
+        for (uint32_t t = 0; t < profile->thread_count; t++)
+            for (unsigned k = 0; profile->threads[t].pool == i && k < WEIR_STATE_COUNT; k++)
+                threads[k] += profile->threads[t].state_ns[k];
+        for (uint32_t s = 0; s < profile->sleep_count; s++)
+            if (profile->sleeps[s].pool == i)
+                sleeps[profile->sleeps[s].state] += profile->sleeps[s].ns;
+        for (unsigned k = 0; k < WEIR_STATE_COUNT; k++) {
+            double less = k == WEIR_STATE_OTHER ? 0 : pool->state_ns[k] - most;
+            if (profile->thread_count && (threads[k] > pool->state_ns[k] + most || threads[k] < less))
+                VIOLATE(profile, "the threads of pool %s were %s for %.3f s, and the pool for %.3f s", name,
+                        weir_state_name((enum weir_state)k), threads[k] / 1e9, pool->state_ns[k] / 1e9);
+            if (profile->sleep_count && k != WEIR_STATE_RUNNING && (sleeps[k] > pool->state_ns[k] + most || sleeps[k] < less))
+                VIOLATE(profile, "the places where threads of pool %s were %s sum to %.3f s, not to %.3f s", name,
+                        weir_state_name((enum weir_state)k), sleeps[k] / 1e9, pool->state_ns[k] / 1e9);
+        }
+    }
+    for (uint32_t t = 0; t < profile->thread_count; t++) {
+        double sum = 0;
+        for (unsigned k = 0; k < WEIR_STATE_COUNT; k++)
+            sum += profile->threads[t].state_ns[k];
+        if (sum > window * (1 + TOLERANCE))
+            VIOLATE(profile, "the states of thread %u sum to %.3f s, more than the window's %.3f s", profile->threads[t].tid, sum / 1e9,
+                    window / 1e9);
+    }
+}
+
 static void verify_queue_count(struct weir_profile *profile, const char *name, const char *when,
                                const struct weir_profile_queue_count *count)
 {
@@ -189,6 +224,7 @@ void weir_profile_verify(struct weir_profile *profile)
     verify_rows(profile);
     verify_parts(profile);
     verify_pools(profile);
+    verify_threads(profile);
     verify_queues(profile);
     verify_ways(profile);
     verify_exact(profile);

@@ -46,7 +46,7 @@ typedef uint64_t weir_u64;
 #define WEIR_CONTRACT_SYMBOL "weir_contract"
 #define WEIR_CONTRACT_MAGIC 0x3130524945573177ull
 #define WEIR_CONTRACT_MAJOR 1
-#define WEIR_CONTRACT_MINOR 1 /* 1: slots */
+#define WEIR_CONTRACT_MINOR 2 /* 1: slots; 2: what threads take from queues */
 
 #define WEIR_THREAD_SLOTS 256u
 #define WEIR_LOG_RECORDS 64u
@@ -66,6 +66,7 @@ enum weir_wait {
 };
 #define WEIR_WAIT_WORD(kind, object) ((weir_u32)(kind) | (weir_u32)(object) << 8)
 #define WEIR_WAIT_LOOP 0xffffffu
+#define WEIR_WAIT_NOTHING 0xffffffu /* no object, or one that nobody told */
 
 /* One thread. Written by that thread alone, each word by a relaxed store, tag and wait with a signal fence. */
 struct weir_contract_thread {
@@ -74,7 +75,7 @@ struct weir_contract_thread {
     weir_u32 tag;        /* WEIR_TAG of base/topology.h: where it is now */
     weir_u32 wait;       /* WEIR_WAIT_WORD: what it waits for, when it sleeps */
     weir_u32 pool;
-    weir_u32 reserved;
+    weir_u32 takes;      /* with WEIR_CONTRACT_TAKES: items that it took from queues; wraps */
     weir_u64 unstamped;  /* items without stamps that passed a segment while trace_exact was up */
     weir_u64 tag_ticks;  /* with WEIR_CONTRACT_TAG_TICKS: since when the tag's ticks are not yet in its cell; 0: they don't count */
     weir_u64 padding[3];
@@ -175,6 +176,7 @@ struct weir_contract_log {
 };
 
 #define WEIR_CONTRACT_TAG_TICKS 1u /* threads keep tag_ticks up to date */
+#define WEIR_CONTRACT_TAKES 2u     /* threads keep takes up to date */
 
 struct weir_contract {
     weir_u64 magic;

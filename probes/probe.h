@@ -24,6 +24,30 @@ enum weir_probe_state { WEIR_PROBE_UNKNOWN, WEIR_PROBE_RUNNING, WEIR_PROBE_OFF, 
 #define WEIR_PROBE_RUNNABLE WEIR_WAIT_KINDS
 #define WEIR_PROBE_OFF_KINDS (WEIR_WAIT_KINDS + 1)
 
+/* Different places (tag, wait word, call site) that are kept apart for each thread. */
+#define WEIR_PROBE_PLACES 64u
+#define WEIR_PROBE_NO_PLACE WEIR_PROBE_PLACES
+
+/* Where and why a thread was off a CPU. Part of its slot's accounting: written and read under its sequence. */
+struct weir_probe_place {
+    weir_u32 tag;
+    weir_u32 wait;        /* kind | object << 8 as in the thread's word; the kind may be WEIR_PROBE_RUNNABLE */
+    weir_u64 site;        /* in the executable: where the C library's call that slept returns to; 0: not looked for, or not found */
+    weir_u64 ns;          /* until it was woken */
+    weir_u64 runnable_ns; /* from then until it ran; of the kind RUNNABLE: all of it */
+    weir_u64 count;       /* 0: the place is free */
+};
+struct weir_probe_places {
+    struct weir_probe_place list[WEIR_PROBE_PLACES];
+};
+
+/* How the threads that slept on one queue were woken. */
+struct weir_probe_wakes {
+    weir_u64 wakeups;
+    weir_u64 unused; /* took nothing from any queue before they slept again */
+    weir_u64 moved;  /* ran on another CPU than the waker's */
+};
+
 /* One thread slot's accounting. The sums hold what had ended at `since_ns`; since then the thread is in `state`. */
 struct weir_probe_thread {
     weir_u32 sequence; /* odd while being written */
@@ -38,8 +62,15 @@ struct weir_probe_thread {
     weir_u64 on_cpu_ns;
     weir_u64 off_ns[WEIR_PROBE_OFF_KINDS];
     weir_u64 switches;  /* that took it off a CPU */
+    weir_u64 preempted; /* of those: it could have run on */
     weir_u64 off_counts; /* the sleep counts in off_tags: the server counts its ticks there, too */
-    weir_u64 padding[7];
+    weir_u64 off_site;
+    weir_u32 off_place;  /* where the last sleep was counted, or WEIR_PROBE_NO_PLACE */
+    weir_u32 waking_cpu; /* the waker's */
+    weir_u32 takes;      /* the server's count, when it last slept on a queue */
+    weir_u32 woken_by;   /* the queue that it slept on last, plus one, until it sleeps again; 0: none */
+    weir_u64 run_since_ns, run_exec_ns; /* when it came onto the CPU last, and the kernel's sum then; 0: not seen */
+    weir_u64 padding[1];
 };
 
 /* One thread of the target. */
@@ -77,6 +108,7 @@ struct weir_probe_counts {
     weir_u64 reads_failed;    /* a thread's tag was not readable */
     weir_u64 hostile;         /* arguments that the contract does not allow */
     weir_u64 thread_starts;
+    weir_u64 threads_lost;    /* no room to note which slot a thread has */
 };
 
 #endif

@@ -38,10 +38,13 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define TASK_DEAD 0x80
 #define STALE_WAKEUP_NS 1000000
 #define REFRESH_NS 20000000
+#define PLACE_TRIES 16
+#define STACK_WORDS 64
+#define TASK_BLOCKED_IN_KERNEL 0x2 /* TASK_UNINTERRUPTIBLE */
+#define SYSCALL_NANOSLEEP 35
+#define SYSCALL_FUTEX 202
+#define SYSCALL_CLOCK_NANOSLEEP 230
 #define NO_SLOT 0xffffffffu /* the index of a thread that found all slots taken */
-
-/* How well the kernel's sum at `since_ns` is known: of a running thread it is up to a tick old. */
-enum { EXEC_UNKNOWN, EXEC_EXACT, EXEC_LAGS };
 
 /* Just the fields we read; the loader finds their places in the running kernel. */
 struct sched_entity {
@@ -61,6 +64,10 @@ struct task_struct {
     struct pid *thread_pid;
     struct sched_entity se;
 } __attribute__((preserve_access_index));
+/* The kernel's struct pt_regs, which the C library's header names otherwise. */
+struct pt_regs___kernel {
+    unsigned long orig_ax, sp;
+} __attribute__((preserve_access_index));
 struct seq_file;
 struct bpf_iter_meta {
     struct seq_file *seq;
@@ -77,6 +84,9 @@ const volatile weir_u32 tag_count = 0;
 const volatile weir_u32 queue_count = 0;
 const volatile bool exact = false;
 const volatile bool has_tag_ticks = false; /* the server says since when it counts a thread's ticks */
+const volatile bool has_takes = false;     /* it counts what its threads take from queues */
+/* The code of the executable itself; calls into the C library go through what lies before `target_code`. */
+const volatile weir_u64 target_text = 0, target_code = 0, target_text_end = 0;
 const volatile weir_u32 period_ns = 3000000; /* mean of one CPU's sampler */
 
 weir_u32 target_tgid = 0; /* set before attach, once list_threads has told it */
@@ -92,6 +102,26 @@ struct {
     __type(value, struct weir_probe_thread);
 } threads SEC(".maps");
 
+/* Where and why each slot's thread was off a CPU. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __uint(max_entries, WEIR_THREAD_SLOTS);
+    __type(key, weir_u32);
+    __type(value, struct weir_probe_places);
+} places SEC(".maps");
+
+/* A piece of the current thread's stack. */
+struct stack {
+    weir_u64 words[STACK_WORDS];
+};
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, weir_u32);
+    __type(value, struct stack);
+} stacks SEC(".maps");
+
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, 4096);
@@ -99,7 +129,7 @@ struct {
     __type(value, weir_u32); /* slot */
 } tids SEC(".maps");
 
-struct place {
+struct known {
     weir_u32 epoch;
     weir_u32 slot;
 };
@@ -107,8 +137,8 @@ struct {
     __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
     __uint(map_flags, BPF_F_NO_PREALLOC);
     __type(key, int);
-    __type(value, struct place);
-} places SEC(".maps");
+    __type(value, struct known);
+} known SEC(".maps");
 
 /* Off-CPU time of [slot][tag], exact mode; resized before load. */
 struct {
@@ -127,6 +157,15 @@ struct {
     __type(key, weir_u32);
     __type(value, weir_u64);
 } wakeups SEC(".maps");
+
+/* Of [queue]; resized before load. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __uint(max_entries, 1);
+    __type(key, weir_u32);
+    __type(value, struct weir_probe_wakes);
+} wakes SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -158,7 +197,7 @@ struct {
 static __always_inline weir_u32 slot_of(struct task_struct *task)
 {
     weir_u32 now = *(volatile weir_u32 *)&epoch;
-    struct place *place = bpf_task_storage_get(&places, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+    struct known *place = bpf_task_storage_get(&known, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
     if (place && place->epoch == now)
         return place->slot;
     weir_u32 tid = task->pid;
@@ -185,91 +224,221 @@ static __always_inline void account_running(struct weir_probe_thread *thread, we
         thread->on_cpu_ns += now - thread->since_ns;
     }
     thread->exec_ns = exec_ns;
-    thread->exec_known = EXEC_EXACT;
+    thread->exec_known = 1;
 }
 
-/* A thread's time on a CPU begins a little before the tracepoint that tells us: 1 to 7 us, more when an idle CPU had to wake. What
- * the kernel's sum has beyond the clock was spent on coming back from the last sleep, so it is taken off that. */
-static __always_inline void account_coming_back(struct weir_probe_thread *thread, weir_u32 slot, weir_u64 exec_ns, weir_u64 now)
+/* Time that counts as spent off the CPU at `tag`, exact mode. */
+static __always_inline weir_u64 *off_tag(weir_u32 slot, weir_u32 tag)
 {
-    weir_u64 ran = exec_ns - thread->exec_ns, lasted = now - thread->since_ns;
-    if (thread->exec_known != EXEC_EXACT || thread->state != WEIR_PROBE_RUNNING || exec_ns < thread->exec_ns ||
-        now < thread->since_ns || ran <= lasted)
-        return;
-    weir_u64 early = ran - lasted, *runnable = &thread->off_ns[WEIR_PROBE_RUNNABLE];
-    *runnable -= early < *runnable ? early : *runnable;
-    if (exact && thread->off_counts && thread->off_tag < tag_count) {
-        weir_u32 index = slot * tag_count + thread->off_tag;
-        weir_u64 *off = bpf_map_lookup_elem(&off_tags, &index);
-        if (off)
-            *off -= early < *off ? early : *off;
-    }
+    weir_u32 index = slot * tag_count + tag;
+    return tag < tag_count ? bpf_map_lookup_elem(&off_tags, &index) : 0;
 }
 
-static __always_inline void leave_cpu(struct task_struct *prev, bool runnable, bool dead, weir_u64 now)
+static __always_inline void take_off(weir_u64 *from, weir_u64 ns)
+{
+    *from -= ns < *from ? ns : *from;
+}
+
+/* The kernel's sum and the clock differ at both ends of a run on the CPU.
+ *
+ * It begins a little before the tracepoint that tells us: 1 to 7 us, more when an idle CPU had to wake. What the kernel's sum has
+ * beyond the clock was spent on coming back from the last sleep, so it is taken off that.
+ *
+ * What the clock has beyond the sum, interrupts took, or the hypervisor. Mostly it is the last of them: an interrupt woke the thread that
+ * is to run here now, and such threads come at the same stage again and again, so it can't be spread over all of them; a CPU that
+ * comes back from the hypervisor has a tick to make up for. So it is no time of the tag where the thread had to leave. */
+static __always_inline void account_edges(struct weir_probe_thread *thread, struct weir_probe_places *list, weir_u32 slot, weir_u32 tag,
+                                          bool interrupted, weir_u64 exec_ns, weir_u64 now)
+{
+    weir_u64 ran = exec_ns - thread->run_exec_ns, lasted = now - thread->run_since_ns;
+    if (!thread->run_since_ns || thread->state != WEIR_PROBE_RUNNING || exec_ns < thread->run_exec_ns || now < thread->run_since_ns)
+        return;
+    if (ran <= lasted) {
+        weir_u64 *off = exact && interrupted ? off_tag(slot, tag) : 0;
+        if (off)
+            *off += lasted - ran;
+        return;
+    }
+    weir_u64 early = ran - lasted;
+    take_off(&thread->off_ns[WEIR_PROBE_RUNNABLE], early);
+    if (thread->off_place < WEIR_PROBE_PLACES)
+        take_off(&list->list[thread->off_place].runnable_ns, early);
+    weir_u64 *off = exact && thread->off_counts ? off_tag(slot, thread->off_tag) : 0;
+    if (off)
+        take_off(off, early);
+}
+
+/* Where the C library's call that sleeps returns to: the first word on the stack that points behind a call in the executable's own
+ * code, if that call leaves the executable. The C library has no frame pointers to follow. */
+static __always_inline weir_u64 find_site(weir_u64 sp)
+{
+    weir_u32 zero = 0;
+    struct stack *stack = bpf_map_lookup_elem(&stacks, &zero);
+    if (!stack || bpf_probe_read_user(stack, sizeof *stack, (void *)sp))
+        return 0;
+    for (int i = 0; i < STACK_WORDS; i++) {
+        weir_u64 site = stack->words[i];
+        struct {
+            weir_u8 indirect, operation; /* ff 15: by the table of addresses; e8: by an offset */
+            int offset;
+        } __attribute__((packed)) call;
+        if (site <= target_code || site >= target_text_end || bpf_probe_read_user(&call, sizeof call, (void *)(site - sizeof call)))
+            continue;
+        weir_u64 callee = site + (weir_u64)(long long)call.offset;
+        if ((call.indirect == 0xff && call.operation == 0x15) ||
+            (call.operation == 0xe8 && callee >= target_text && callee < target_code))
+            return site;
+    }
+    return 0;
+}
+
+/* The server doesn't say why the thread sleeps: what it asked the kernel for does. */
+static __always_inline weir_u32 kind_of_sleep(struct task_struct *task, unsigned int state, weir_u64 *site)
+{
+    struct pt_regs___kernel *regs = (void *)bpf_task_pt_regs(task);
+    weir_u64 call = BPF_CORE_READ(regs, orig_ax);
+    *site = find_site(BPF_CORE_READ(regs, sp));
+    if (call == SYSCALL_FUTEX)
+        return WEIR_WAIT_LOCK;
+    if (call == SYSCALL_NANOSLEEP || call == SYSCALL_CLOCK_NANOSLEEP)
+        return WEIR_WAIT_NONE;
+    /* No system call: a page fault, for the file's page or for the memory map's lock. */
+    return (long long)call >= 0 || state & TASK_BLOCKED_IN_KERNEL ? WEIR_WAIT_IO : WEIR_WAIT_NONE;
+}
+
+/* A thread that slept on a queue and was woken sleeps on it again: had it taken anything? */
+static __always_inline void account_wakeup(struct weir_probe_thread *thread, weir_u32 queue, weir_u32 takes)
+{
+    if (has_takes && thread->woken_by == queue + 1 && thread->takes == takes) {
+        struct weir_probe_wakes *wake = bpf_map_lookup_elem(&wakes, &queue);
+        if (wake)
+            __sync_fetch_and_add(&wake->unused, 1);
+    }
+    thread->woken_by = 0;
+    thread->takes = takes;
+}
+
+static __always_inline void leave_cpu(struct task_struct *prev, unsigned int state, bool runnable, bool dead, weir_u64 now)
 {
     weir_u32 slot = slot_of(prev);
     struct weir_probe_thread *thread = bpf_map_lookup_elem(&threads, &slot);
-    if (!thread)
+    struct weir_probe_places *list = bpf_map_lookup_elem(&places, &slot);
+    if (dead) {
+        weir_u32 tid = prev->pid;
+        bpf_map_delete_elem(&tids, &tid);
+    }
+    if (!thread || !list)
         return;
     struct {
-        weir_u32 tag, wait, pool, reserved;
+        weir_u32 tag, wait, pool, takes;
         weir_u64 unstamped, tag_ticks;
     } at = {};
     if (bpf_probe_read_user(&at, sizeof at, (void *)in_target(slot, tag)))
         count(reads_failed);
-    weir_u32 kind = at.wait & 0xff;
+    weir_u32 kind = at.wait & 0xff, object = at.wait >> 8;
+    weir_u64 site = 0;
+    if (runnable) {
+        kind = WEIR_PROBE_RUNNABLE;
+        object = 0;
+    } else if (kind == WEIR_WAIT_NONE || kind >= WEIR_WAIT_KINDS) {
+        kind = dead ? WEIR_WAIT_NONE : kind_of_sleep(prev, state, &site);
+        object = WEIR_WAIT_NOTHING;
+    }
     write_begin(thread);
-    account_coming_back(thread, slot, prev->se.sum_exec_runtime, now);
+    account_edges(thread, list, slot, at.tag, runnable && (!has_tag_ticks || at.tag_ticks), prev->se.sum_exec_runtime, now);
     account_running(thread, prev->se.sum_exec_runtime, now);
+    if (kind == WEIR_WAIT_IDLE)
+        account_wakeup(thread, object, at.takes);
     thread->state = dead ? WEIR_PROBE_EXITED : WEIR_PROBE_OFF;
     thread->since_ns = now;
-    thread->off_kind = runnable ? WEIR_PROBE_RUNNABLE : kind < WEIR_WAIT_KINDS ? kind : WEIR_WAIT_NONE;
-    thread->off_object = at.wait >> 8;
+    thread->off_kind = kind;
+    thread->off_object = object;
     thread->off_tag = at.tag;
+    thread->off_site = site;
     thread->off_counts = !has_tag_ticks || at.tag_ticks;
     thread->switches++;
+    thread->preempted += runnable;
     /* A waker may come before the switch that it undoes; an older stamp was for a task that never left. */
     if (runnable || now - thread->waking_ns > STALE_WAKEUP_NS)
         thread->waking_ns = 0;
     write_end(thread);
 }
 
+/* The place of a sleep in the slot's list, or WEIR_PROBE_NO_PLACE when all that it may have are others'. */
+static __always_inline weir_u32 find_place(struct weir_probe_places *list, weir_u32 tag, weir_u32 wait, weir_u64 site)
+{
+    weir_u32 first = (tag * 0x9e3779b1u ^ wait * 0x85ebca6bu ^ (weir_u32)site * 0xc2b2ae35u) >> 16;
+    for (weir_u32 i = 0; i < PLACE_TRIES; i++) {
+        weir_u32 index = (first + i) % WEIR_PROBE_PLACES;
+        struct weir_probe_place *place = &list->list[index];
+        if (!place->count) {
+            place->tag = tag;
+            place->wait = wait;
+            place->site = site;
+            return index;
+        }
+        if (place->tag == tag && place->wait == wait && place->site == site)
+            return index;
+    }
+    return WEIR_PROBE_NO_PLACE;
+}
+
+static __always_inline void account_sleep(struct weir_probe_thread *thread, struct weir_probe_places *list, weir_u64 slept_ns,
+                                          weir_u64 runnable_ns)
+{
+    weir_u32 kind = thread->off_kind;
+    if (kind < WEIR_WAIT_KINDS)
+        thread->off_ns[kind] += slept_ns;
+    thread->off_ns[WEIR_PROBE_RUNNABLE] += runnable_ns;
+    weir_u32 index = find_place(list, thread->off_tag, WEIR_WAIT_WORD(kind, thread->off_object), thread->off_site);
+    thread->off_place = index;
+    if (index >= WEIR_PROBE_PLACES)
+        return;
+    struct weir_probe_place *place = &list->list[index];
+    place->ns += slept_ns;
+    place->runnable_ns += runnable_ns;
+    place->count++;
+}
+
 static __always_inline void enter_cpu(struct task_struct *next, weir_u64 now)
 {
     weir_u32 slot = slot_of(next);
     struct weir_probe_thread *thread = bpf_map_lookup_elem(&threads, &slot);
-    if (!thread)
+    struct weir_probe_places *list = bpf_map_lookup_elem(&places, &slot);
+    if (!thread || !list)
         return;
     write_begin(thread);
     if (thread->state == WEIR_PROBE_OFF && now > thread->since_ns) {
         weir_u64 since = thread->since_ns, waking = thread->waking_ns;
-        weir_u32 kind = thread->off_kind;
+        weir_u32 kind = thread->off_kind, queue = thread->off_object;
         weir_u64 ready = now;
         if (kind == WEIR_PROBE_RUNNABLE)
             ready = since;
         else if (waking && waking <= now)
             ready = waking < since ? since : waking;
-        if (kind < WEIR_WAIT_KINDS)
-            thread->off_ns[kind] += ready - since;
-        thread->off_ns[WEIR_PROBE_RUNNABLE] += now - ready;
-        if (kind == WEIR_WAIT_IDLE && thread->off_object < queue_count && waking) {
-            weir_u32 index = thread->off_object * WEIR_HISTOGRAM_BUCKETS + weir_histogram_bucket(now - ready);
+        account_sleep(thread, list, ready - since, now - ready);
+        if (kind == WEIR_WAIT_IDLE && queue < queue_count && waking) {
+            weir_u32 index = queue * WEIR_HISTOGRAM_BUCKETS + weir_histogram_bucket(now - ready);
             weir_u64 *bucket = bpf_map_lookup_elem(&wakeups, &index);
+            struct weir_probe_wakes *wake = bpf_map_lookup_elem(&wakes, &queue);
             if (bucket)
                 __sync_fetch_and_add(bucket, 1);
+            if (wake) {
+                __sync_fetch_and_add(&wake->wakeups, 1);
+                if (thread->waking_cpu != bpf_get_smp_processor_id())
+                    __sync_fetch_and_add(&wake->moved, 1);
+            }
+            thread->woken_by = queue + 1;
         }
-        if (exact && thread->off_counts && thread->off_tag < tag_count) {
-            weir_u32 index = slot * tag_count + thread->off_tag;
-            weir_u64 *off = bpf_map_lookup_elem(&off_tags, &index);
-            if (off)
-                *off += now - since;
-        }
+        weir_u64 *off = exact && thread->off_counts ? off_tag(slot, thread->off_tag) : 0;
+        if (off)
+            *off += now - since;
     }
     thread->exec_ns = next->se.sum_exec_runtime;
-    thread->exec_known = EXEC_EXACT;
+    thread->run_exec_ns = thread->exec_ns;
+    thread->exec_known = 1;
     thread->state = WEIR_PROBE_RUNNING;
-    thread->since_ns = now;
+    thread->since_ns = thread->run_since_ns = now;
     thread->waking_ns = 0;
     write_end(thread);
 }
@@ -282,7 +451,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
         return 0;
     weir_u64 now = bpf_ktime_get_ns();
     if (out)
-        leave_cpu(prev, preempt || prev_state == 0, prev_state & TASK_DEAD, now);
+        leave_cpu(prev, prev_state, preempt || prev_state == 0, prev_state & TASK_DEAD, now);
     if (in)
         enter_cpu(next, now);
     return 0;
@@ -295,8 +464,10 @@ int BPF_PROG(on_waking, struct task_struct *task)
         return 0;
     weir_u32 slot = slot_of(task);
     struct weir_probe_thread *thread = bpf_map_lookup_elem(&threads, &slot);
-    if (thread)
+    if (thread) {
+        *(volatile weir_u32 *)&thread->waking_cpu = bpf_get_smp_processor_id();
         *(volatile weir_u64 *)&thread->waking_ns = bpf_ktime_get_ns();
+    }
     return 0;
 }
 
@@ -319,7 +490,6 @@ static __always_inline void take_sample(struct task_struct *task)
         if (thread && thread->state == WEIR_PROBE_RUNNING && thread->exec_known && now - thread->since_ns > REFRESH_NS) {
             write_begin(thread);
             account_running(thread, task->se.sum_exec_runtime, now);
-            thread->exec_known = EXEC_LAGS;
             thread->since_ns = now;
             write_end(thread);
         }
@@ -415,10 +585,12 @@ static __always_inline void start_thread(weir_u32 slot)
     if (!thread)
         return;
     count(thread_starts);
-    bpf_map_update_elem(&tids, &tid, &slot, BPF_ANY);
+    if (bpf_map_update_elem(&tids, &tid, &slot, BPF_ANY))
+        count(threads_lost);
     write_begin(thread);
     thread->state = WEIR_PROBE_RUNNING;
-    thread->exec_known = EXEC_UNKNOWN;
+    thread->exec_known = 0;
+    thread->run_since_ns = 0;
     thread->since_ns = bpf_ktime_get_ns();
     write_end(thread);
     __sync_fetch_and_add(&epoch, 1);

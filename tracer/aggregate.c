@@ -11,6 +11,7 @@
 
 #include "tracer/edges.h"
 #include "tracer/split.h"
+#include "tracer/states.h"
 
 #define READINGS_SPREAD 0.1 /* a mean of readings may be off by that */
 #define EXACT_FLOOR 0.0005 /* half-width of an exact share when ticks and scheduler agree fully */
@@ -236,6 +237,13 @@ static bool waits_tell_depth(const struct weir_topology_queue *shape, const stru
     return missing <= READINGS_SPREAD * queue->depth_items_mean || missing > stayed;
 }
 
+static void set_wakes(struct weir_profile_queue *queue, const struct weir_probe_wakes *begin, const struct weir_probe_wakes *end)
+{
+    queue->wakeups = grown(begin->wakeups, end->wakeups);
+    queue->wakeups_unused = grown(begin->unused, end->unused);
+    queue->wakeups_moved = grown(begin->moved, end->moved);
+}
+
 static void set_queues(struct weir_window *window, weir_aggregate_wakeups *wakeups, const void *context)
 {
     struct weir_profile *profile = window->profile;
@@ -256,6 +264,7 @@ static void set_queues(struct weir_window *window, weir_aggregate_wakeups *wakeu
             queue->depth_items.max = items->depth_items_max;
         if (queue->depth_bytes.count && items->depth_bytes_max > queue->depth_bytes.max)
             queue->depth_bytes.max = items->depth_bytes_max;
+        set_wakes(queue, &window->begin.wakes[i], &window->last.wakes[i]);
         const uint64_t *buckets = wakeups ? wakeups(context, i) : NULL;
         for (unsigned k = 0; buckets && k < WEIR_HISTOGRAM_BUCKETS; k++) {
             uint64_t low = weir_histogram_low(k), next = k + 1 < WEIR_HISTOGRAM_BUCKETS ? weir_histogram_low(k + 1) : low + 1;
@@ -284,40 +293,6 @@ static void set_unstamped(struct weir_window *window)
     }
 }
 
-static const enum weir_state state_of[WEIR_PROBE_OFF_KINDS] = {
-    [WEIR_WAIT_NONE] = WEIR_STATE_OTHER, [WEIR_WAIT_IDLE] = WEIR_STATE_IDLE, [WEIR_WAIT_FULL] = WEIR_STATE_BACKPRESSURED,
-    [WEIR_WAIT_SLOT] = WEIR_STATE_STARVED, [WEIR_WAIT_IO] = WEIR_STATE_IO, [WEIR_WAIT_LOCK] = WEIR_STATE_LOCK,
-    [WEIR_WAIT_PAUSE] = WEIR_STATE_OTHER, [WEIR_PROBE_RUNNABLE] = WEIR_STATE_RUNNABLE,
-};
-
-/* A pool's states sum to its threads times the window. What the hypervisor stole from a running thread is in no kernel sum: the
- * thread could have run. A thread that came or went within the window was elsewhere for the rest. */
-static void set_pools(struct weir_window *window)
-{
-    struct weir_profile *profile = window->profile;
-    double duration_ns = (double)profile->duration_ns;
-    for (uint32_t slot = 0; slot < WEIR_THREAD_SLOTS; slot++) {
-        const struct weir_snapshot_thread *begin = &window->begin.threads[slot], *end = &window->last.threads[slot];
-        double states[WEIR_STATE_COUNT] = { 0 }, sum = 0;
-        if (!end->seen || end->pool >= profile->topology.pool_count)
-            continue;
-        states[WEIR_STATE_RUNNING] = on_cpu_of(window, slot);
-        for (unsigned k = 0; k < WEIR_PROBE_OFF_KINDS; k++)
-            states[state_of[k]] += (double)grown(begin->off_ns[k], end->off_ns[k]);
-        for (unsigned k = 0; k < WEIR_STATE_COUNT; k++)
-            sum += states[k];
-        if (sum == 0 && !begin->seen)
-            continue;
-        if (sum < duration_ns)
-            states[begin->seen && begin->generation == end->generation ? WEIR_STATE_RUNNABLE : WEIR_STATE_OTHER] +=
-                duration_ns - sum;
-        struct weir_profile_pool *pool = &profile->pools[end->pool];
-        pool->threads++;
-        for (unsigned k = 0; k < WEIR_STATE_COUNT; k++)
-            pool->state_ns[k] += sum > duration_ns ? states[k] * duration_ns / sum : states[k];
-    }
-}
-
 int weir_aggregate(struct weir_window *window, weir_aggregate_wakeups *wakeups, const void *context)
 {
     struct weir_profile *profile = window->profile;
@@ -336,8 +311,9 @@ int weir_aggregate(struct weir_window *window, weir_aggregate_wakeups *wakeups, 
         goto out;
     set_queues(window, wakeups, context);
     set_unstamped(window);
-    set_pools(window);
-    rc = weir_edges_set(window);
+    rc = weir_states_set(window);
+    if (!rc)
+        rc = weir_edges_set(window);
     if (rc)
         goto out;
     profile->samples_kept = window->samples_kept;

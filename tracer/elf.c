@@ -168,6 +168,23 @@ static bool read_point(struct weir_elf *elf, const char *provider, const char *n
     return true;
 }
 
+void weir_elf_code(struct weir_elf *elf, uint64_t *segment, uint64_t *text, uint64_t *end)
+{
+    Elf_Scn *section;
+    GElf_Shdr header;
+    *segment = *text = *end = 0;
+    if (!section_of(elf, SHT_PROGBITS, ".text", &section, &header))
+        return;
+    for (size_t i = 0; i < elf->load_count; i++) {
+        const GElf_Phdr *load = &elf->loads[i];
+        if (!(load->p_flags & PF_X) || header.sh_addr < load->p_vaddr || header.sh_addr - load->p_vaddr >= load->p_filesz)
+            continue;
+        *segment = load->p_vaddr;
+        *text = header.sh_addr;
+        *end = load->p_vaddr + load->p_filesz;
+    }
+}
+
 size_t weir_elf_points(struct weir_elf *elf, const char *provider, struct weir_elf_point *points, size_t limit)
 {
     Elf_Scn *section;

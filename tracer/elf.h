@@ -40,6 +40,10 @@ void weir_elf_base(const struct weir_elf *elf, uint64_t *offset, uint64_t *addre
 /* Is it position independent, so that a bias applies? */
 bool weir_elf_is_shared(const struct weir_elf *elf);
 
+/* The executable's code: where the segment that holds section .text begins and ends, and where .text itself begins: what lies before it
+ * are the jumps into libraries. All 0 when there is no such section. */
+void weir_elf_code(struct weir_elf *elf, uint64_t *segment, uint64_t *text, uint64_t *end);
+
 /* Up to `limit` places of `provider`'s points (note "stapsdt", type 3). Returns how many; places that no segment holds are left out. */
 size_t weir_elf_points(struct weir_elf *elf, const char *provider, struct weir_elf_point *points, size_t limit);
 

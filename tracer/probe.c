@@ -92,9 +92,14 @@ static int load(struct weir_probe *probe, const struct weir_target *target, uint
     bpf->rodata->queue_count = contract->queue_count;
     bpf->rodata->exact = probe->exact;
     bpf->rodata->has_tag_ticks = contract->features & WEIR_CONTRACT_TAG_TICKS;
+    bpf->rodata->has_takes = contract->features & WEIR_CONTRACT_TAKES;
+    bpf->rodata->target_text = target->code_segment;
+    bpf->rodata->target_code = target->code_text;
+    bpf->rodata->target_text_end = target->code_end;
     bpf->rodata->period_ns = period_ns;
     bpf_map__set_max_entries(bpf->maps.off_tags, probe->exact ? WEIR_THREAD_SLOTS * contract->tag_count : 1);
     bpf_map__set_max_entries(bpf->maps.wakeups, contract->queue_count ? contract->queue_count * WEIR_HISTOGRAM_BUCKETS : 1);
+    bpf_map__set_max_entries(bpf->maps.wakes, contract->queue_count ? contract->queue_count : 1);
     bpf_map__set_max_entries(bpf->maps.samplers, (uint32_t)sysconf(_SC_NPROCESSORS_CONF));
     bpf_map__set_max_entries(bpf->maps.items, probe->exact ? RING_EXACT : RING_LIGHT);
     bpf_program__set_expected_attach_type(bpf->progs.on_point, (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
@@ -143,10 +148,12 @@ int weir_probe_open(struct weir_probe *probe, const struct weir_target *target, 
         goto out;
     }
     probe->threads = map_memory(probe->bpf->maps.threads, &probe->threads_size);
+    probe->places = map_memory(probe->bpf->maps.places, &probe->places_size);
+    probe->wakes = map_memory(probe->bpf->maps.wakes, &probe->wakes_size);
     probe->off_tags = map_memory(probe->bpf->maps.off_tags, &probe->off_tags_size);
     probe->wakeups = map_memory(probe->bpf->maps.wakeups, &probe->wakeups_size);
     probe->rings = ring_buffer__new(bpf_map__fd(probe->bpf->maps.samples), on_sample, &probe->sink, NULL);
-    if (!probe->threads || !probe->off_tags || !probe->wakeups || !probe->rings ||
+    if (!probe->threads || !probe->places || !probe->wakes || !probe->off_tags || !probe->wakeups || !probe->rings ||
         ring_buffer__add(probe->rings, bpf_map__fd(probe->bpf->maps.items), on_flush, probe) != 0) {
         rc = weir_error_set(error, WEIR_EXIT_CANNOT, ENOMEM, "can't map the probes' memory");
         goto out;
@@ -197,9 +204,9 @@ int weir_probe_threads(struct weir_probe *probe, const struct weir_target *targe
     return count;
 }
 
-void weir_probe_place_thread(struct weir_probe *probe, uint32_t tid, uint32_t slot)
+bool weir_probe_place_thread(struct weir_probe *probe, uint32_t tid, uint32_t slot)
 {
-    bpf_map_update_elem(bpf_map__fd(probe->bpf->maps.tids), &tid, &slot, BPF_ANY);
+    return bpf_map_update_elem(bpf_map__fd(probe->bpf->maps.tids), &tid, &slot, BPF_ANY) == 0;
 }
 
 void weir_probe_places_changed(struct weir_probe *probe)
@@ -216,6 +223,7 @@ void weir_probe_guess_thread(struct weir_probe *probe, uint32_t slot, bool runna
     thread->off_tag = tag;
     thread->off_kind = kind < WEIR_WAIT_KINDS ? kind : WEIR_WAIT_NONE;
     thread->off_object = wait >> 8;
+    thread->off_place = WEIR_PROBE_NO_PLACE;
 }
 
 /* --- attach ----------------------------------------------------------------------------------------------------------------- */
@@ -384,12 +392,15 @@ void weir_probe_close(struct weir_probe *probe)
 {
     weir_probe_detach(probe);
     ring_buffer__free(probe->rings);
-    if (probe->threads)
-        munmap(probe->threads, probe->threads_size);
-    if (probe->off_tags)
-        munmap(probe->off_tags, probe->off_tags_size);
-    if (probe->wakeups)
-        munmap(probe->wakeups, probe->wakeups_size);
+    const struct {
+        void *memory;
+        size_t size;
+    } mapped[] = { { probe->threads, probe->threads_size },   { probe->places, probe->places_size },
+                   { probe->wakes, probe->wakes_size },       { probe->off_tags, probe->off_tags_size },
+                   { probe->wakeups, probe->wakeups_size } };
+    for (size_t i = 0; i < sizeof mapped / sizeof *mapped; i++)
+        if (mapped[i].memory)
+            munmap(mapped[i].memory, mapped[i].size);
     weir_bpf__destroy(probe->bpf);
     *probe = (struct weir_probe){ .listen_link = -1, .ask_link = -1 };
 }
@@ -414,12 +425,15 @@ void weir_probe_tick(struct weir_probe *probe, uint64_t now_ns)
     weir_sampler_tick(&probe->sampler, now_ns);
 }
 
-void weir_probe_read_thread(const struct weir_probe *probe, uint32_t slot, struct weir_probe_thread *thread)
+void weir_probe_read_thread(const struct weir_probe *probe, uint32_t slot, struct weir_probe_thread *thread,
+                            struct weir_probe_places *places)
 {
     const struct weir_probe_thread *source = &probe->threads[slot];
     for (int tries = 0; tries < TRIES_MOST; tries++) {
         uint32_t before = __atomic_load_n(&source->sequence, __ATOMIC_ACQUIRE);
         memcpy(thread, source, sizeof *thread);
+        if (places)
+            memcpy(places, &probe->places[slot], sizeof *places);
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if (!(before & 1) && __atomic_load_n(&source->sequence, __ATOMIC_RELAXED) == before)
             return;
@@ -434,6 +448,11 @@ const uint64_t *weir_probe_off_tags(const struct weir_probe *probe, uint32_t slo
 const uint64_t *weir_probe_wakeups(const struct weir_probe *probe, uint32_t queue)
 {
     return probe->wakeups + (size_t)queue * WEIR_HISTOGRAM_BUCKETS;
+}
+
+struct weir_probe_wakes weir_probe_wakes(const struct weir_probe *probe, uint32_t queue)
+{
+    return probe->wakes[queue];
 }
 
 struct weir_probe_counts weir_probe_counts(const struct weir_probe *probe)

@@ -36,8 +36,10 @@ struct weir_probe {
     pthread_t closer;                  /* closes ask_link */
     bool closing;
     struct weir_probe_thread *threads; /* the maps, mapped */
+    struct weir_probe_places *places;
+    struct weir_probe_wakes *wakes;
     uint64_t *off_tags, *wakeups;
-    size_t threads_size, off_tags_size, wakeups_size;
+    size_t threads_size, places_size, wakes_size, off_tags_size, wakeups_size;
     uint32_t tag_count, queue_count;
     bool exact;
     size_t drained_bytes;              /* of item logs, by the last drain */
@@ -57,8 +59,8 @@ int weir_probe_open(struct weir_probe *probe, const struct weir_target *target, 
 /* Lists the target's threads, up to `limit`, and tells the probes which process it is: must come before the attach. Returns how
  * many, or -errno. */
 int weir_probe_threads(struct weir_probe *probe, const struct weir_target *target, struct weir_probe_listed *threads, size_t limit);
-/* Says which slot a thread has, by its `tid` from that list; before the attach also what it does just now. */
-void weir_probe_place_thread(struct weir_probe *probe, uint32_t tid, uint32_t slot);
+/* Says which slot a thread has, by its `tid` from that list; before the attach also what it does just now. False: no room. */
+bool weir_probe_place_thread(struct weir_probe *probe, uint32_t tid, uint32_t slot);
 void weir_probe_guess_thread(struct weir_probe *probe, uint32_t slot, bool runnable, uint32_t tag, uint32_t wait,
                              uint64_t now_ns);
 /* Call after a round of weir_probe_place_thread(): every thread looks itself up again. */
@@ -75,12 +77,14 @@ void weir_probe_close(struct weir_probe *probe);
 void weir_probe_drain(struct weir_probe *probe);
 void weir_probe_tick(struct weir_probe *probe, uint64_t now_ns);
 
-/* A consistent copy of one slot's accounting. */
-void weir_probe_read_thread(const struct weir_probe *probe, uint32_t slot, struct weir_probe_thread *thread);
+/* A consistent copy of one slot's accounting; `places` may be null. */
+void weir_probe_read_thread(const struct weir_probe *probe, uint32_t slot, struct weir_probe_thread *thread,
+                            struct weir_probe_places *places);
 /* Off-CPU ns of a slot, [tag_count]; only what had ended by now. */
 const uint64_t *weir_probe_off_tags(const struct weir_probe *probe, uint32_t slot);
 /* Wakeup delays of a queue, [WEIR_HISTOGRAM_BUCKETS]. */
 const uint64_t *weir_probe_wakeups(const struct weir_probe *probe, uint32_t queue);
+struct weir_probe_wakes weir_probe_wakes(const struct weir_probe *probe, uint32_t queue);
 struct weir_probe_counts weir_probe_counts(const struct weir_probe *probe);
 
 /* The same for any process, with the program list_threads of a loaded object. */

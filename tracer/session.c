@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "tracer/aggregate.h"
 #include "tracer/probe.h"
+#include "tracer/states.h"
 #include "tracer/target.h"
 #include "tracer/window.h"
 
@@ -40,6 +41,7 @@ struct session {
     struct weir_contract_thread slots[WEIR_THREAD_SLOTS], placed[WEIR_THREAD_SLOTS];
     struct weir_profile_queue_count *queues;
     uint64_t tracer_cpu_ns, hits; /* when the window began */
+    uint64_t threads_lost; /* no room for them in the probes */
     uint64_t random;
     const char *ended_by;
 };
@@ -99,7 +101,7 @@ static int place_threads(struct session *session, bool guess)
         for (int k = 0; slot->tid && k < count; k++) {
             if (listed[k].inner_tid != slot->tid)
                 continue;
-            weir_probe_place_thread(&session->probe, listed[k].tid, i);
+            session->threads_lost += !weir_probe_place_thread(&session->probe, listed[k].tid, i);
             if (guess)
                 weir_probe_guess_thread(&session->probe, i, listed[k].runnable, slot->tag, slot->wait, now_ns);
         }
@@ -390,6 +392,8 @@ static int make_profile(struct session *session, struct weir_error *error)
     int rc = weir_aggregate(&session->window, wakeups_of, &session->probe);
     if (!rc)
         rc = weir_aggregate_stacks(&session->window, session->symbols);
+    if (!rc)
+        rc = weir_sleeps_set(&session->window, session->symbols);
     if (rc)
         return weir_error_set(error, WEIR_EXIT_CANNOT, -rc, "out of memory while summing up");
     profile->pid = (uint32_t)process->pid;
@@ -402,7 +406,7 @@ static int make_profile(struct session *session, struct weir_error *error)
     profile->samples_lost = counts.samples_lost;
     if (counts.records_lost > profile->records_lost)
         profile->records_lost = counts.records_lost;
-    profile->threads_lost = session->window.last.thread_overflow;
+    profile->threads_lost = session->window.last.thread_overflow + session->threads_lost + counts.threads_lost;
     if (session->probe.warning[0])
         violate(profile, weir_arena_dup(&profile->arena, session->probe.warning, strlen(session->probe.warning)));
     if (session->window.items.hostile || counts.hostile)

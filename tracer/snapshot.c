@@ -23,7 +23,8 @@ int weir_snapshot_init(struct weir_snapshot *snapshot, uint32_t tag_count, uint3
     *snapshot = (struct weir_snapshot){ .tag_count = tag_count, .queue_count = queue_count, .way_count = way_count };
     snapshot->queues = calloc((size_t)queue_count + 1, sizeof *snapshot->queues);
     snapshot->ways = calloc((size_t)way_count + 1, sizeof *snapshot->ways);
-    if (snapshot->queues && snapshot->ways)
+    snapshot->wakes = calloc((size_t)queue_count + 1, sizeof *snapshot->wakes);
+    if (snapshot->queues && snapshot->ways && snapshot->wakes)
         return 0;
     weir_snapshot_release(snapshot);
     return -ENOMEM;
@@ -34,9 +35,11 @@ void weir_snapshot_release(struct weir_snapshot *snapshot)
     for (uint32_t i = 0; i < WEIR_THREAD_SLOTS; i++) {
         free(snapshot->threads[i].cells);
         free(snapshot->threads[i].off_tags);
+        free(snapshot->threads[i].places);
     }
     free(snapshot->queues);
     free(snapshot->ways);
+    free(snapshot->wakes);
     *snapshot = (struct weir_snapshot){ .ns = 0 };
 }
 
@@ -47,7 +50,31 @@ int weir_snapshot_need(struct weir_snapshot *snapshot, uint32_t slot, bool exact
         thread->cells = calloc(snapshot->tag_count, sizeof *thread->cells);
     if (exact && !thread->off_tags)
         thread->off_tags = calloc(snapshot->tag_count, sizeof *thread->off_tags);
-    return thread->cells && (thread->off_tags || !exact) ? 0 : -ENOMEM;
+    if (!thread->places)
+        thread->places = calloc(1, sizeof *thread->places);
+    return thread->cells && thread->places && (thread->off_tags || !exact) ? 0 : -ENOMEM;
+}
+
+/* The sleep under way counts where it will be counted when it ends. */
+static void carry_on(struct weir_probe_places *places, const struct weir_probe_thread *probed, uint64_t slept_ns, uint64_t woken_ns)
+{
+    uint32_t wait = WEIR_WAIT_WORD(probed->off_kind, probed->off_object);
+    struct weir_probe_place *place = NULL, *room = NULL;
+    for (unsigned i = 0; i < WEIR_PROBE_PLACES && !place; i++) {
+        struct weir_probe_place *at = &places->list[i];
+        if (at->count && at->tag == probed->off_tag && at->wait == wait && at->site == probed->off_site)
+            place = at;
+        else if (!at->count && !room)
+            room = at;
+    }
+    if (!place && room) {
+        *room = (struct weir_probe_place){ .tag = probed->off_tag, .wait = wait, .site = probed->off_site, .count = 1 };
+        place = room;
+    }
+    if (!place)
+        return;
+    place->ns += slept_ns;
+    place->runnable_ns += woken_ns;
 }
 
 void weir_snapshot_extrapolate(struct weir_snapshot_thread *thread, const struct weir_probe_thread *probed, uint64_t now_ns)
@@ -61,8 +88,12 @@ void weir_snapshot_extrapolate(struct weir_snapshot_thread *thread, const struct
         uint64_t woken_ns = 0;
         if (probed->off_kind != WEIR_PROBE_RUNNABLE && probed->waking_ns && probed->waking_ns < now_ns)
             woken_ns = probed->waking_ns > probed->since_ns ? now_ns - probed->waking_ns : lasts_ns;
+        if (probed->off_kind == WEIR_PROBE_RUNNABLE)
+            woken_ns = lasts_ns;
         thread->off_ns[probed->off_kind] += lasts_ns - woken_ns;
         thread->off_ns[WEIR_PROBE_RUNNABLE] += woken_ns;
+        if (thread->places)
+            carry_on(thread->places, probed, lasts_ns - woken_ns, woken_ns);
     }
     /* The clock runs on while the hypervisor steals the CPU; the kernel's own sum, once it comes, is the smaller one. */
     if (on_cpu_ns > thread->on_cpu_ns)
@@ -81,7 +112,7 @@ static int read_once(const struct weir_target *target, const struct weir_probe *
 {
     uint32_t tag_count = target->contract.tag_count;
     size_t size = tag_count * sizeof *to->cells;
-    weir_probe_read_thread(probe, slot, &to->probed);
+    weir_probe_read_thread(probe, slot, &to->probed, NULL);
     memcpy(to->off_tags, weir_probe_off_tags(probe, slot), tag_count * sizeof *to->off_tags);
     struct iovec local[] = { { to->cells, size }, { &to->slot, sizeof to->slot } };
     struct iovec remote[] = { { (void *)(uintptr_t)(target->contract.cells + slot * size), size },
@@ -143,17 +174,32 @@ static int read_cells(struct weir_snapshot *snapshot, const struct weir_target *
     return rc;
 }
 
+static int read_accounting(struct weir_snapshot *snapshot, const struct weir_probe *probe, uint32_t slot, bool seen)
+{
+    struct weir_snapshot_thread *thread = &snapshot->threads[slot];
+    struct weir_probe_thread probed;
+    int rc = seen ? weir_snapshot_need(snapshot, slot, probe->exact) : 0;
+    if (rc)
+        return rc;
+    weir_probe_read_thread(probe, slot, &probed, thread->places);
+    thread->switches = probed.switches;
+    thread->preempted = probed.preempted;
+    weir_snapshot_extrapolate(thread, &probed, snapshot->ns);
+    return 0;
+}
+
 static int take_once(struct weir_snapshot *snapshot, const struct weir_target *target, const struct weir_probe *probe,
                        const struct weir_contract_thread slots[WEIR_THREAD_SLOTS])
 {
     snapshot->process_cpu_ns = weir_process_cpu_ns(&target->process);
     snapshot->ns = weir_clock_ns();
-    for (uint32_t i = 0; i < WEIR_THREAD_SLOTS; i++) {
-        struct weir_probe_thread probed;
-        weir_probe_read_thread(probe, i, &probed);
-        weir_snapshot_extrapolate(&snapshot->threads[i], &probed, snapshot->ns);
-    }
-    int rc = weir_target_read_queues(target, snapshot->queues);
+    int rc = 0;
+    for (uint32_t i = 0; !rc && i < WEIR_THREAD_SLOTS; i++)
+        rc = read_accounting(snapshot, probe, i, slots[i].generation != 0);
+    for (uint32_t i = 0; i < snapshot->queue_count; i++)
+        snapshot->wakes[i] = weir_probe_wakes(probe, i);
+    if (!rc)
+        rc = weir_target_read_queues(target, snapshot->queues);
     if (!rc)
         rc = weir_target_read_ways(target, snapshot->ways);
     if (!rc)
@@ -166,9 +212,9 @@ static int take_once(struct weir_snapshot *snapshot, const struct weir_target *t
         thread->pool = slots[i].pool;
         thread->generation = slots[i].generation;
         thread->unstamped = slots[i].unstamped;
-        rc = weir_snapshot_need(snapshot, i, probe->exact);
-        if (!rc)
-            rc = read_cells(snapshot, target, probe, i);
+        if (slots[i].tid)
+            thread->tid = slots[i].tid;
+        rc = read_cells(snapshot, target, probe, i);
     }
     return rc;
 }

@@ -106,6 +106,15 @@ static int read_topology(struct weir_target *target, struct weir_error *error)
     return weir_target_check_topology(contract, &target->topology, error);
 }
 
+static void read_code(struct weir_target *target, struct weir_elf *elf)
+{
+    target->point_count = (uint32_t)weir_elf_points(elf, "weir", target->points, WEIR_TARGET_POINTS);
+    weir_elf_code(elf, &target->code_segment, &target->code_text, &target->code_end);
+    target->code_segment += target->bias;
+    target->code_text += target->bias;
+    target->code_end += target->bias;
+}
+
 int weir_target_open(struct weir_target *target, const char *name, struct weir_error *error)
 {
     struct weir_elf *elf = NULL;
@@ -123,7 +132,7 @@ int weir_target_open(struct weir_target *target, const char *name, struct weir_e
     if (!rc)
         rc = read_topology(target, error);
     if (!rc)
-        target->point_count = (uint32_t)weir_elf_points(elf, "weir", target->points, WEIR_TARGET_POINTS);
+        read_code(target, elf);
     weir_elf_close(elf);
     if (rc)
         weir_target_close(target);

@@ -29,6 +29,7 @@ struct weir_target {
     const void *topology_data; /* as the contract carries it, so that a profile can take it over */
     struct weir_elf_point points[WEIR_TARGET_POINTS];
     uint32_t point_count;
+    uint64_t code_segment, code_text, code_end; /* in the process, as weir_elf_code() has them */
 };
 
 /* `name`: a PID, a process name or the path of an executable. */

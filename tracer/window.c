@@ -53,6 +53,7 @@ static void copy_snapshot(struct weir_snapshot *to, const struct weir_snapshot *
     to->ns = from->ns;
     to->process_cpu_ns = from->process_cpu_ns;
     to->thread_overflow = from->thread_overflow;
+    memcpy(to->wakes, from->wakes, from->queue_count * sizeof *to->wakes);
     memcpy(to->queues, from->queues, from->queue_count * sizeof *to->queues);
     memcpy(to->ways, from->ways, from->way_count * sizeof *to->ways);
     for (uint32_t i = 0; i < WEIR_THREAD_SLOTS; i++) {
@@ -60,12 +61,16 @@ static void copy_snapshot(struct weir_snapshot *to, const struct weir_snapshot *
         const struct weir_snapshot_thread *here = &from->threads[i];
         struct weir_contract_cell *cells = there->cells;
         uint64_t *off_tags = there->off_tags;
+        struct weir_probe_places *places = there->places;
         *there = *here;
         there->cells = cells;
         there->off_tags = off_tags;
+        there->places = places;
         if (!here->cells || weir_snapshot_need(to, i, here->off_tags != NULL) != 0)
             continue;
         memcpy(there->cells, here->cells, from->tag_count * sizeof *cells);
+        if (here->places)
+            *there->places = *here->places;
         if (here->off_tags)
             memcpy(there->off_tags, here->off_tags, from->tag_count * sizeof *off_tags);
     }

@@ -365,6 +365,13 @@ static void on_before_sleep(uv_prepare_t *prepare)
     struct weir_loop *loop = prepare->data;
     if (loop->stopping && !loop->connections && all_back(loop))
         uv_stop(&loop->uv);
+    /* With a connection parked it would have work, if only there were room. */
+    for (uint32_t i = 0; i < loop->plan->queue_count; i++) {
+        if (loop->parked[i].first) {
+            weir_thread_sleep_begin(&loop->thread, WEIR_WAIT_FULL, i);
+            return;
+        }
+    }
     weir_thread_sleep_begin(&loop->thread, WEIR_WAIT_IDLE, WEIR_WAIT_LOOP);
 }
 

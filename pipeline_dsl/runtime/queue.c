@@ -413,6 +413,7 @@ struct weir_item *weir_intake_take(struct weir_intake *intake, struct weir_threa
     if (queue != intake->queues[0])
         weir_thread_at(thread, WEIR_TAG(queue->plan->stage, WEIR_PART_POP));
     struct weir_item *item = remove_head(queue, &queue->block->out);
+    weir_thread_took(thread);
     if (queue->pushers)
         pthread_cond_signal(&queue->not_full);
     uint32_t count = claim_loops(queue, loops);

@@ -76,7 +76,7 @@ void weir_contract_publish(const struct weir_plan *plan)
     contract->slots = (uintptr_t)plan->slot_blocks;
     contract->slot_count = plan->slots_count;
     contract->start_ns = first.ns;
-    contract->features = WEIR_CONTRACT_TAG_TICKS;
+    contract->features = WEIR_CONTRACT_TAG_TICKS | WEIR_CONTRACT_TAKES;
     usleep(1500);
     slice_ticks = (uint64_t)(SLICE_NS / weir_clock_ns_per_tick(first, weir_clock_pair()));
     __atomic_store_n(&contract->magic, WEIR_CONTRACT_MAGIC, __ATOMIC_RELEASE);

@@ -81,6 +81,12 @@ static inline void weir_thread_count(struct weir_thread *thread, uint32_t stage)
     __atomic_store_n(entries, *entries + 1, __ATOMIC_RELAXED);
 }
 
+/* It has taken an item from a queue: what it was woken for was not for nothing. */
+static inline void weir_thread_took(struct weir_thread *thread)
+{
+    __atomic_store_n(&thread->slot->takes, thread->slot->takes + 1, __ATOMIC_RELAXED);
+}
+
 /* Counters that a stage keeps about itself. */
 void weir_thread_add_events(struct weir_thread *thread, uint32_t stage, uint64_t events);
 void weir_thread_add_own_cpu(struct weir_thread *thread, uint32_t stage, uint64_t cpu_ns);
