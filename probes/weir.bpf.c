@@ -38,6 +38,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define TASK_DEAD 0x80
 #define STALE_WAKEUP_NS 1000000
 #define REFRESH_NS 20000000
+#define INTERRUPT_MOST_NS 100000
 #define PLACE_TRIES 16
 #define STACK_WORDS 64
 #define TASK_BLOCKED_IN_KERNEL 0x2 /* TASK_UNINTERRUPTIBLE */
@@ -244,9 +245,9 @@ static __always_inline void take_off(weir_u64 *from, weir_u64 ns)
  * It begins a little before the tracepoint that tells us: 1 to 7 us, more when an idle CPU had to wake. What the kernel's sum has
  * beyond the clock was spent on coming back from the last sleep, so it is taken off that.
  *
- * What the clock has beyond the sum, interrupts took, or the hypervisor. Mostly it is the last of them: an interrupt woke the thread that
- * is to run here now, and such threads come at the same stage again and again, so it can't be spread over all of them; a CPU that
- * comes back from the hypervisor has a tick to make up for. So it is no time of the tag where the thread had to leave. */
+ * What the clock has beyond the sum, interrupts took. Mostly it is the last of them: it woke the thread that is to run here now, and
+ * such threads come at the same stage again and again, so it can't be spread over all of them. So it is no time of the tag where the
+ * thread had to leave. What is longer the hypervisor took, anywhere in the run. */
 static __always_inline void account_edges(struct weir_probe_thread *thread, struct weir_probe_places *list, weir_u32 slot, weir_u32 tag,
                                           bool interrupted, weir_u64 exec_ns, weir_u64 now)
 {
@@ -256,7 +257,7 @@ static __always_inline void account_edges(struct weir_probe_thread *thread, stru
     if (ran <= lasted) {
         weir_u64 *off = exact && interrupted ? off_tag(slot, tag) : 0;
         if (off)
-            *off += lasted - ran;
+            *off += lasted - ran < INTERRUPT_MOST_NS ? lasted - ran : INTERRUPT_MOST_NS;
         return;
     }
     weir_u64 early = ran - lasted;
