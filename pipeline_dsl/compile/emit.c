@@ -263,6 +263,18 @@ static uint32_t driver_end(const struct weir_emit *emit, const struct weir_topol
     return stage < end ? stage + 1 : end;
 }
 
+/* The driver of what is born at an index: a step of its expiry, then the stages behind it. */
+static void put_expiry(struct weir_emit *emit, uint32_t index)
+{
+    put(emit, "/* What the index takes out when it is overdue. */\nstatic void expire__");
+    weir_emit_name(emit, index);
+    put(emit, "(struct weir_thread *thread, struct weir_item *item)\n{\n    weir_item_enter(thread, item, ");
+    weir_emit_id(emit, index);
+    put(emit, ");\n    if (weir_stage_expire(thread, item) == WEIR_NEXT)\n        ");
+    weir_emit_driver(emit, index + 1);
+    put(emit, "(thread, item);\n}\n\n");
+}
+
 /* The driver of the stages from `first`: those of a segment, or of the rest of one behind a stage that bears items, which enter
  * there. Returns the stage behind the segment. */
 static uint32_t put_driver(struct weir_emit *emit, const struct weir_topology_pipeline *pipeline, uint32_t first)
@@ -289,6 +301,8 @@ static uint32_t put_driver(struct weir_emit *emit, const struct weir_topology_pi
     else
         weir_emit_name(emit, last);
     put(emit, "(thread, item);\n}\n\n");
+    if (t->stages[last].verb == WEIR_INDEX)
+        put_expiry(emit, last);
     return behind;
 }
 

@@ -105,10 +105,16 @@ static void put_sources(struct weir_emit *emit)
         if (weir_emit_bears(emit, i)) {
             put(emit, "    [SOURCE_");
             weir_emit_name(emit, i);
+            bool expires = weir_emit_stage(emit, i)->verb == WEIR_INDEX;
             put(emit, "] = { .name = \"%s\", .run = ", weir_emit_stage(emit, i)->full_name);
-            weir_emit_driver(emit, i + 1);
+            if (expires) {
+                put(emit, "expire__");
+                weir_emit_name(emit, i);
+            } else {
+                weir_emit_driver(emit, i + 1);
+            }
             put(emit, ", .run_stage = ");
-            weir_emit_id(emit, i + 1);
+            weir_emit_id(emit, expires ? i : i + 1);
             put(emit, ", .pool = POOL_%s, .limit = %u },\n", t->pools[weir_emit_stage(emit, i)->pool].name, BORN_MOST);
         }
     put(emit, "};\n\n");
@@ -141,6 +147,23 @@ static void put_slots(struct weir_emit *emit)
     put(emit, "};\n\n");
 }
 
+/* One more than there are, so that the table is never empty. */
+static void put_tallies(struct weir_emit *emit)
+{
+    uint32_t count = 0;
+    put(emit, "/* What stages count by themselves. */\nstatic const struct weir_plan_tally tallies[] = {\n");
+    for (uint32_t i = 0; i < emit->topology->stage_count; i++)
+        if (weir_emit_stage(emit, i)->verb == WEIR_INDEX) {
+            put(emit, "    { .stage = ");
+            weir_emit_id(emit, i);
+            put(emit, ", .names = weir_index_tally_names, .count = WEIR_INDEX_TALLIES, .read = weir_index_tally, .object = &index__");
+            weir_emit_name(emit, i);
+            put(emit, " },\n");
+            count++;
+        }
+    put(emit, "    { .count = 0 },\n};\nenum { TALLIES = %u };\n\n", count);
+}
+
 void weir_emit_tables(struct weir_emit *emit)
 {
     const struct weir_topology *t = emit->topology;
@@ -161,6 +184,7 @@ void weir_emit_tables(struct weir_emit *emit)
     put(emit, "};\n\n");
     put_sources(emit);
     put_slots(emit);
+    put_tallies(emit);
     put(emit, "static const char *const stages[] = {\n");
     for (uint32_t i = 0; i < t->instance_count; i++)
         put(emit, "    \"%s\",\n", t->instances[i].name);
@@ -182,6 +206,7 @@ void weir_emit_main(struct weir_emit *emit, size_t topology_bytes)
     weir_emit_string(emit, t->name);
     put(emit, ",\n        .pools = pools, .pool_count = POOLS,\n        .queues = queues, .queue_count = QUEUES,\n"
               "        .ways = ways, .way_count = WAYS,\n        .sources = sources, .source_count = SOURCES,\n"
+              "        .tallies = tallies, .tally_count = TALLIES,\n"
               "        .stages = stages, .stage_count = ID_END - WEIR_INSTANCE_FIRST,\n"
               "        .shards = SHARDS,\n        .topology = topology, .topology_bytes = sizeof topology,\n"
               "        .cells = cells, .queue_blocks = queue_blocks, .way_blocks = way_blocks,\n"
@@ -197,7 +222,11 @@ void weir_emit_main(struct weir_emit *emit, size_t topology_bytes)
         if (t->stages[i].verb == WEIR_INDEX) {
             put(emit, "    weir_index_init(&index__");
             weir_emit_name(emit, i);
-            put(emit, ", %" PRIu64 "u, %" PRIu64 "u);\n", t->stages[i].ttl_ns, t->stages[i].limit);
+            put(emit, ", %" PRIu64 "u, %" PRIu64 "u);\n    weir_index_expires(&index__", t->stages[i].ttl_ns, t->stages[i].limit);
+            weir_emit_name(emit, i);
+            put(emit, ", &sources[SOURCE_");
+            weir_emit_name(emit, i);
+            put(emit, "]);\n");
         }
         if (t->stages[i].verb == WEIR_FILTER) {
             put(emit, "    filter__");

@@ -99,6 +99,19 @@ static void print_slots(const struct weir_plan *plan, uint32_t index, struct wei
     weir_buffer_puts(out, "}");
 }
 
+static void print_tallies(const struct weir_plan *plan, uint32_t stage, struct weir_buffer *out)
+{
+    uint64_t values[WEIR_TALLY_MOST];
+    for (uint32_t i = 0; i < plan->tally_count; i++) {
+        const struct weir_plan_tally *tally = &plan->tallies[i];
+        if (tally->stage != stage)
+            continue;
+        tally->read(tally->object, values);
+        for (uint32_t k = 0; k < tally->count; k++)
+            print_word(out, tally->names[k], values[k]);
+    }
+}
+
 static void print_stage(const struct weir_plan *plan, uint32_t index, struct weir_buffer *out)
 {
     uint64_t entries = 0, events = 0, own_cpu_ns = 0;
@@ -113,6 +126,7 @@ static void print_stage(const struct weir_plan *plan, uint32_t index, struct wei
     print_word(out, "entries", entries);
     print_word(out, "events", events);
     print_word(out, "own_cpu_ns", own_cpu_ns);
+    print_tallies(plan, WEIR_INSTANCE_FIRST + index, out);
     weir_buffer_puts(out, "}");
 }
 

@@ -34,6 +34,10 @@ struct weir_source {
     uint32_t outstanding; /* items between birth and end. Requires: inside->mutex */
     uint64_t refused;    /* births that `limit`, memory or the end did not allow. Requires: inside->mutex */
     struct weir_inside *inside;
+    /* Called by the main thread every tick_ns while the server runs; null: never. */
+    void (*tick)(struct weir_source *source);
+    uint64_t tick_ns;
+    void *object;        /* the stage's own */
 };
 
 struct weir_inside {

@@ -81,6 +81,16 @@ struct weir_plan_slots {
     bool create;          /* store: make the table when there is none */
 };
 
+/* What a stage counts by itself, beside its cells; the counters show it in the stage's row. */
+struct weir_plan_tally {
+    uint32_t stage; /* id */
+    const char *const *names; /* [count], at most WEIR_TALLY_MOST */
+    uint32_t count;
+    void (*read)(void *object, uint64_t *values); /* any thread */
+    void *object;
+};
+#define WEIR_TALLY_MOST 8u
+
 struct weir_plan {
     const char *name; /* the topology's */
     const struct weir_plan_pool *pools;
@@ -92,6 +102,8 @@ struct weir_plan {
     struct weir_source *sources; /* [source_count] */
     uint32_t source_count;
     struct weir_source *self_source; /* where `--self-metrics` enters; null: nowhere */
+    const struct weir_plan_tally *tallies; /* [tally_count] */
+    uint32_t tally_count;
     uint32_t shards; /* threads of the largest pool that listens */
     const void *topology;
     uint32_t topology_bytes;

@@ -379,6 +379,9 @@ static void on_tick(uv_timer_t *timer)
 static void drain(struct weir_server *server)
 {
     server->state = WEIR_SERVER_DRAINING;
+    for (uint32_t i = 0; i < server->plan->source_count; i++)
+        if (server->tickers[i].source->tick)
+            uv_timer_stop(&server->tickers[i].timer);
     server->deadline_ns = weir_clock_ns() + server->drain_ns;
     stop_accepting(server);
     for (uint32_t i = 0; i < server->loop_count; i++) {
@@ -416,7 +419,27 @@ static void on_signal(uv_signal_t *handle, int number)
 
 /* --- start, run, release -------------------------------------------------------------------------------------------------- */
 
-/* Signals and listening sockets of the main thread. */
+static void on_source_tick(uv_timer_t *timer)
+{
+    struct weir_ticker *ticker = timer->data;
+    ticker->source->tick(ticker->source);
+}
+
+static void start_tickers(struct weir_server *server)
+{
+    for (uint32_t i = 0; i < server->plan->source_count; i++) {
+        struct weir_ticker *ticker = &server->tickers[i];
+        ticker->source = &server->plan->sources[i];
+        if (!ticker->source->tick)
+            continue;
+        uint64_t ms = ticker->source->tick_ns / 1000000 ? ticker->source->tick_ns / 1000000 : 1;
+        uv_timer_init(&server->uv, &ticker->timer);
+        ticker->timer.data = ticker;
+        uv_timer_start(&ticker->timer, on_source_tick, ms, ms);
+    }
+}
+
+/* Signals, listening sockets and timers of the main thread. */
 static void init_main_loop(struct weir_server *server)
 {
     static const int numbers[] = { SIGTERM, SIGINT, SIGUSR1, SIGHUP };
@@ -439,6 +462,7 @@ static void init_main_loop(struct weir_server *server)
         acceptor->poll.data = acceptor->retry.data = acceptor;
         uv_poll_start(&acceptor->poll, UV_READABLE, on_acceptable);
     }
+    start_tickers(server);
 }
 
 /* Every thread has its slot, so that whoever reads the server's first line finds them all. */
@@ -476,6 +500,7 @@ int weir_server_start(struct weir_server *server, struct weir_error *error)
     init_queues(server);
     server->loops = zeroed(threads_of(plan, true), sizeof *server->loops);
     server->workers = zeroed(threads_of(plan, false), sizeof *server->workers);
+    server->tickers = zeroed(plan->source_count, sizeof *server->tickers);
     weir_inside_init(&server->inside, plan, server->intakes, server->loops, threads_of(plan, true));
     /* Signals are for the main thread. */
     sigset_t all, old;
@@ -534,4 +559,5 @@ void weir_server_release(struct weir_server *server)
     free(server->slots);
     free(server->loops);
     free(server->workers);
+    free(server->tickers);
 }

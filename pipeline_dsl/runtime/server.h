@@ -30,6 +30,12 @@ struct weir_acceptor {
     uint64_t complained_ns; /* when it last said that it can't accept */
 };
 
+/* Ticks a source. */
+struct weir_ticker {
+    uv_timer_t timer;
+    struct weir_source *source;
+};
+
 struct weir_server {
     const struct weir_plan *plan;
     struct weir_listener *listeners; /* [way_count] */
@@ -49,6 +55,7 @@ struct weir_server {
     struct weir_self self;
     struct weir_takeover takeover; /* what the server before this one left */
     uv_timer_t tick;
+    struct weir_ticker *tickers;     /* [source_count] */
     enum weir_server_state state;
     uint64_t drain_ns, deadline_ns;
     const char *counters_path; /* null: none */

@@ -91,6 +91,7 @@ void weir_index_init(struct weir_index *index, uint64_t ttl_ns, uint64_t limit)
     for (uint32_t i = 0; i < WEIR_INDEX_SHARDS; i++)
         if (weir_index_table_init(&index->shards[i]) != 0)
             weir_bug("no memory for an empty index");
+    weir_index_walk_init(&index->reaper, index);
 }
 
 void weir_index_release(struct weir_index *index)
@@ -274,14 +275,18 @@ int weir_index_put_all(struct weir_index *index, const struct weir_event *events
     return rc;
 }
 
-void weir_index_count(struct weir_index *index, struct weir_index_counts *counts)
+const char *const weir_index_tally_names[WEIR_INDEX_TALLIES] = { "keys", "refused", "expired" };
+
+void weir_index_tally(void *object, uint64_t values[WEIR_INDEX_TALLIES])
 {
-    *counts = (struct weir_index_counts){ .entries = __atomic_load_n(&index->entry_count, __ATOMIC_RELAXED) };
+    struct weir_index *index = object;
+    values[WEIR_INDEX_KEYS] = __atomic_load_n(&index->entry_count, __ATOMIC_RELAXED);
+    values[WEIR_INDEX_REFUSED] = values[WEIR_INDEX_EXPIRED] = 0;
     for (uint32_t i = 0; i < WEIR_INDEX_SHARDS; i++) {
         struct weir_index_shard *shard = &index->shards[i];
         weir_mutex_lock(&shard->mutex);
-        counts->refused += shard->refused;
-        counts->expired += shard->expired;
+        values[WEIR_INDEX_REFUSED] += shard->refused;
+        values[WEIR_INDEX_EXPIRED] += shard->expired;
         weir_mutex_unlock(&shard->mutex);
     }
 }

@@ -23,32 +23,7 @@
 
 #define WEIR_INDEX_SHARDS (1u << WEIR_INDEX_SHARD_BITS)
 
-struct weir_index {
-    struct weir_index_shard shards[WEIR_INDEX_SHARDS];
-    uint64_t seed;                  /* of the hash: nobody outside can know which keys share a slot */
-    uint64_t limit;                 /* entries; 0: none */
-    float default_ttl;              /* of an event without one */
-    _Alignas(64) size_t entry_count; /* atomic */
-};
-
-/* `ttl_ns` 0: Riemann's default of 60 s. */
-void weir_index_init(struct weir_index *index, uint64_t ttl_ns, uint64_t limit);
-/* Nobody walks through it any more. */
-void weir_index_release(struct weir_index *index);
-
-/* Stores a copy, or deletes the key. `now_us` is the time of an event without one. */
-int weir_index_put(struct weir_index *index, const struct weir_event *event, int64_t now_us);
-/* The same for the events of a message, with fewer locks. Stores each that it can, and returns the first error. */
-int weir_index_put_all(struct weir_index *index, const struct weir_event *events, size_t count, int64_t now_us);
-
-struct weir_index_counts {
-    uint64_t entries; /* now */
-    uint64_t refused; /* events with new keys that found it full */
-    uint64_t expired; /* entries that were overdue, and taken out */
-};
-void weir_index_count(struct weir_index *index, struct weir_index_counts *counts);
-
-/* --- all entries, some at a time ----------------------------------------------------------------------------------------- */
+struct weir_index;
 
 /* A way through the index that holds a lock for some microseconds at a time. What is there from the begin to the end of the walk
  * is met exactly once.
@@ -62,6 +37,33 @@ struct weir_index_walk {
     uint32_t count;
     struct weir_index_entry *entries[WEIR_INDEX_SEGMENT_SLOTS]; /* [count] */
 };
+
+struct weir_index {
+    struct weir_index_shard shards[WEIR_INDEX_SHARDS];
+    uint64_t seed;                   /* of the hash: nobody outside can know which keys share a slot */
+    uint64_t limit;                  /* entries; 0: none */
+    float default_ttl;               /* of an event without one */
+    _Alignas(64) size_t entry_count; /* atomic */
+    struct weir_index_walk reaper;   /* of whoever has set `reaping` (index_reaper.h) */
+    bool reaping;                    /* atomic */
+};
+
+/* `ttl_ns` 0: Riemann's default of 60 s. */
+void weir_index_init(struct weir_index *index, uint64_t ttl_ns, uint64_t limit);
+/* Nobody walks through it any more. */
+void weir_index_release(struct weir_index *index);
+
+/* Stores a copy, or deletes the key. `now_us` is the time of an event without one. */
+int weir_index_put(struct weir_index *index, const struct weir_event *event, int64_t now_us);
+/* The same for the events of a message, with fewer locks. Stores each that it can, and returns the first error. */
+int weir_index_put_all(struct weir_index *index, const struct weir_event *events, size_t count, int64_t now_us);
+
+/* What it counts: [0] keys that it has now, [1] events with new keys that found it full, [2] entries that were overdue, and taken out. */
+enum { WEIR_INDEX_KEYS, WEIR_INDEX_REFUSED, WEIR_INDEX_EXPIRED, WEIR_INDEX_TALLIES };
+extern const char *const weir_index_tally_names[WEIR_INDEX_TALLIES];
+void weir_index_tally(void *index, uint64_t values[WEIR_INDEX_TALLIES]);
+
+/* --- all entries, some at a time ----------------------------------------------------------------------------------------- */
 
 void weir_index_walk_init(struct weir_index_walk *walk, struct weir_index *index);
 /* Fills `entries` with the next ones. Returns their count, 0 at the end. */

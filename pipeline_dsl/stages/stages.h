@@ -20,6 +20,7 @@
 #include "pipeline_dsl/runtime/queue.h"
 #include "pipeline_dsl/runtime/server.h"
 #include "pipeline_dsl/stages/index.h"
+#include "pipeline_dsl/stages/index_reaper.h"
 
 /* A payload becomes a message. */
 enum weir_outcome weir_stage_decode(struct weir_thread *thread, struct weir_item *item, uint32_t stage);
