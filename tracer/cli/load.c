@@ -344,7 +344,7 @@ struct running {
     struct load_profile profile;
     bool records, shows;            /* a profile of each level; a progress line */
     struct weir_load_progress shown;
-    struct weir_error *unsaved;     /* why a profile could not be saved, the first of them */
+    struct weir_error *later;       /* the first thing that went wrong and leaves a report to print */
 };
 
 /* One line on the terminal, written over and over. */
@@ -390,7 +390,7 @@ static void start_recording(struct running *running)
         give_up_recording(running, error.text);
 }
 
-static void stop_recording(struct running *running, struct load_profile_summary *summary)
+static void stop_recording(struct running *running, bool ran, struct load_profile_summary *summary)
 {
     const struct wish *wish = running->wish;
     struct weir_error error = WEIR_ERROR_INIT;
@@ -398,11 +398,11 @@ static void stop_recording(struct running *running, struct load_profile_summary 
     if (wish->profile)
         weir_buffer_printf(&path, "%s-%zu.wprof", wish->profile, wish->clients[running->level]);
     int rc = load_profile_stop(&running->profile, wish->profile ? weir_buffer_text(&path) : NULL, summary, &error);
-    if (rc && summary->known && !running->unsaved->exit)
-        *running->unsaved = error;
+    if (rc && summary->known && !running->later->exit)
+        *running->later = error;
     else if (rc && !summary->known)
         give_up_recording(running, error.text);
-    else if (running->records && !summary->known)
+    else if (running->records && ran && !summary->known)
         fprintf(stderr, "weir load: the level of %zu clients was too short for a profile of the server\n",
                 wish->clients[running->level]);
     weir_buffer_release(&path);
@@ -422,7 +422,7 @@ static int run_level(struct running *running, struct load_level *level, struct w
     before = running->server;
     int rc = weir_load_run(&level->options, &level->report, error);
     load_server_look(&running->server);
-    stop_recording(running, &level->profile);
+    stop_recording(running, rc == 0, &level->profile);
     level->server = load_server_between(&before, &running->server);
     level->options.progress = NULL;
     level->options.context = NULL;
@@ -431,12 +431,12 @@ static int run_level(struct running *running, struct load_level *level, struct w
     return rc;
 }
 
-static int run_sweep(const struct wish *wish, struct load_sweep *sweep, struct weir_error *unsaved, struct weir_error *error)
+static int run_sweep(const struct wish *wish, struct load_sweep *sweep, struct weir_error *later, struct weir_error *error)
 {
     static struct running running; /* too large for a stack */
     uint64_t start = weir_clock_ns();
     running.wish = wish;
-    running.unsaved = unsaved;
+    running.later = later;
     running.shows = isatty(STDERR_FILENO);
     running.records = !wish->no_profile && (wish->profile || wish->levels > 1);
     load_server_find(&running.server, wish->load.address, wish->load.datagram);
@@ -445,7 +445,9 @@ static int run_sweep(const struct wish *wish, struct load_sweep *sweep, struct w
     for (; running.level < wish->levels; running.level++) {
         struct load_level *level = &sweep->levels[running.level];
         level->started_ns = weir_clock_ns() - start;
-        int rc = run_level(&running, level, error);
+        int rc = run_level(&running, level, running.level ? later : error);
+        if (rc && running.level)
+            break; /* what the levels before showed is worth printing */
         if (rc)
             return rc;
         sweep->count++;
@@ -503,7 +505,7 @@ static int run(int argc, char **argv)
     int rc = parse(argc, argv, &wish);
     if (rc)
         return rc;
-    struct weir_error error = WEIR_ERROR_INIT, unsaved = WEIR_ERROR_INIT;
+    struct weir_error error = WEIR_ERROR_INIT, later = WEIR_ERROR_INIT;
     struct weir_workload workload = { .bytes = WEIR_BUFFER_INIT };
     struct load_level *levels = calloc(wish.levels, sizeof *levels);
     struct load_sweep sweep = { .levels = levels };
@@ -514,7 +516,7 @@ static int run(int argc, char **argv)
                 : weir_error_set(&error, WEIR_EXIT_FOUND, ENOMEM, "out of memory for the levels");
     wish.load.workload = &workload;
     if (!rc)
-        rc = run_sweep(&wish, &sweep, &unsaved, &error);
+        rc = run_sweep(&wish, &sweep, &later, &error);
     if (!rc)
         rc = print(&wish, &sweep, &error);
     if (wish.load.stop_fd >= 0)
@@ -527,8 +529,8 @@ static int run(int argc, char **argv)
     weir_workload_release(&workload);
     if (rc < 0)
         return weir_cli_fail("load", &error);
-    if (unsaved.exit)
-        return weir_cli_fail("load", &unsaved);
+    if (later.exit)
+        return weir_cli_fail("load", &later);
     return rc ? rc : failed ? WEIR_EXIT_FOUND : WEIR_EXIT_DONE;
 }
 

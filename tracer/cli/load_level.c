@@ -272,6 +272,7 @@ void load_print_table(struct weir_buffer *out, const struct load_sweep *sweep)
     print_profiles(out, sweep);
     if (sweep->has_scaling)
         print_law(out, &sweep->scaling);
-    weir_buffer_printf(out, "knee: %s\n", sweep->knee);
+    if (sweep->knee[0])
+        weir_buffer_printf(out, "knee: %s\n", sweep->knee);
 }
 
