@@ -179,13 +179,16 @@ static uint32_t least_to_spare(const struct weir_facts *facts)
 static const char *without_cause(const struct weir_facts *facts, struct weir_arena *arena, const char **kind)
 {
     uint32_t pool = least_to_spare(facts);
-    double spare = 1 - facts->pools[pool].held;
+    double spare = 1 - facts->pools[pool].held, waiting = weir_facts_waiting(facts, pool);
+    if (spare < WEIR_RULE_SPARE && waiting >= facts->topology->pools[pool].threads)
+        return weir_arena_printf(arena, "unclear: pool %s has %.0f %% of its time to spare, yet %.0f items wait for it on average; record "
+                                 "for longer, on a quieter machine", facts->topology->pools[pool].name, spare * 100, waiting);
     if (spare > 1 - WEIR_RULE_SATURATED && facts->pools[pool].share[WEIR_STATE_BACKPRESSURED] < WEIR_RULE_LEAST) {
         *kind = "idle";
         return weir_arena_printf(arena, "not the server: it is %.0f %% idle", facts->pools[pool].share[WEIR_STATE_IDLE] * 100);
     }
-    return weir_arena_printf(arena, "unclear: pool %s has no time to spare, but no stage, wait or lock takes enough of it to name; record for longer, "
-                             "or with --exact", facts->topology->pools[pool].name);
+    return weir_arena_printf(arena, "unclear: pool %s has no time to spare, but no stage, wait or lock takes enough of it to name; record "
+                             "for longer, or with --exact", facts->topology->pools[pool].name);
 }
 
 static int by_explained(const void *a, const void *b)

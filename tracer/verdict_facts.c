@@ -1,7 +1,7 @@
 /*
  * DESIGN. A pool's thread time is what a cause explains, so each stage is given a share of the time of the pool whose threads run it:
- * its CPU time, which the rows have, and what its items waited inside it (a pause, a file; a lock is nobody's work). Waits come from the sleeps, which
- * are exact; a profile that has none of them gets them from the service times, as far as the pool's states leave room.
+ * its CPU time, which the rows have, and what its items waited inside it (a pause, a file; a lock is nobody's work). Waits come
+ * from the sleeps, which are exact; a profile that has none of them gets them from the service times, as far as the pool's states leave room.
  * A handoff's size and push belong to the pool that hands over, its pop to the one that takes; a reply's push to those who finish.
  */
 #include "tracer/verdict_facts.h"
@@ -80,16 +80,18 @@ static void add_sleeps(const struct weir_facts *facts)
     }
 }
 
-/* What the items waited inside the stage, whatever for; 0 where a wait is not the stage's own. */
+/* What the items waited inside the stage, whatever for; 0 where a wait is not the stage's own. Behind a queue that takes longer than
+ * the window no item is stamped: of a pause the file says how long it is. */
 static double waited_inside(const struct weir_facts *facts, uint32_t stage)
 {
     const struct weir_profile_row *row = weir_facts_row(facts->profile, stage, WEIR_PART_NONE);
+    double stated_ns = row ? (double)row->items * (double)facts->topology->stages[stage].pause_ns : 0;
     switch (facts->topology->stages[stage].verb) {
     case WEIR_LISTEN: case WEIR_HANDOFF: case WEIR_REPLY: case WEIR_FORWARD: case WEIR_STORE:
         return 0;
     default:
         return row && row->service && row->service->count ?
-                   fmax(weir_histogram_mean(row->service) * (double)row->items - row->cpu_ns, 0) : 0;
+                   fmax(weir_histogram_mean(row->service) * (double)row->items - row->cpu_ns, 0) : stated_ns;
     }
 }
 
@@ -159,6 +161,15 @@ uint32_t weir_facts_top_stage(const struct weir_facts *facts, uint32_t pool)
 double weir_facts_free_cpus(const struct weir_facts *facts)
 {
     return fmax(facts->cpus - (isnan(facts->busy_cpus) ? facts->server_cpus : facts->busy_cpus), 0);
+}
+
+double weir_facts_waiting(const struct weir_facts *facts, uint32_t pool)
+{
+    double items = 0;
+    for (uint32_t i = 0; i < facts->topology->queue_count; i++)
+        if (facts->topology->queues[i].to_pool == pool && facts->topology->queues[i].kind == WEIR_QUEUE_HANDOFF)
+            items += facts->profile->queues[i].depth_items_mean;
+    return items;
 }
 
 double weir_facts_fill(const struct weir_facts *facts, uint32_t queue)

@@ -44,6 +44,8 @@ const struct weir_profile_row *weir_facts_row(const struct weir_profile *profile
 uint64_t weir_facts_grown(uint64_t begin, uint64_t end);
 /* The CPUs that nobody used. */
 double weir_facts_free_cpus(const struct weir_facts *facts);
+/* Items that wait for a thread of the pool, on average. */
+double weir_facts_waiting(const struct weir_facts *facts, uint32_t pool);
 /* How full the queue was on average, by items or bytes, whichever is nearer to its limit; NAN: unknown. Of one connection for a ring. */
 double weir_facts_fill(const struct weir_facts *facts, uint32_t queue);
 /* Full most of the time, so that whoever pushes waits or is refused. */

@@ -23,10 +23,12 @@
 #define WEIR_RULE_MAIN_STAGE 0.5
 /* A pool that has no time to spare, but works less than a quarter of it, only waits: for a CPU, a slot or a lock. */
 #define WEIR_RULE_OWN 0.25
+/* A pool with less than a quarter to spare, before which items wait all the same, is fed in fits: too little to say it idles. */
+#define WEIR_RULE_SPARE 0.25
 /* What explains less than a tenth is within what two runs of the same server differ by. */
 #define WEIR_RULE_LEAST 0.1
-/* A size estimate dearer than this is no constant-time one; below, the interval of a window of 10 s reaches 0. */
-#define WEIR_RULE_SIZE 0.03
+/* Sizing in constant time costs less than a thousandth; a hundredth is an estimate, told from that even in a short window. */
+#define WEIR_RULE_SIZE 0.01
 /* A fifth of all CPU time for a number that could be known is a finding even where nothing is at its limit. */
 #define WEIR_RULE_SIZE_WASTE 0.2
 /* All CPUs but a twentieth are used: the scheduler has no more to give. */

@@ -94,16 +94,6 @@ void weir_rule_say_upstream(const struct weir_facts *facts, struct weir_draft *d
 
 /* --- how many threads would do ---------------------------------------------------------------------------------------------- */
 
-/* Items that wait for a thread of the pool, on average. */
-static double waiting(const struct weir_facts *facts, uint32_t pool)
-{
-    double items = 0;
-    for (uint32_t i = 0; i < facts->topology->queue_count; i++)
-        if (facts->topology->queues[i].to_pool == pool && facts->topology->queues[i].kind == WEIR_QUEUE_HANDOFF)
-            items += facts->profile->queues[i].depth_items_mean;
-    return items;
-}
-
 /* What a pool does for itself; the rest of `held` waits for a CPU, a slot or a lock, which are causes of their own. */
 static double own_work(const struct weir_facts_pool *pool)
 {
@@ -132,7 +122,7 @@ static uint32_t threads_that_do(const struct weir_facts *facts, uint32_t pool)
     if (next_use(facts, pool) > 0)
         growth = fmin(growth, 1 / next_use(facts, pool));
     if (!facts->topology->pools[pool].listens)
-        growth = fmin(growth, (waiting(facts, pool) + threads) / threads);
+        growth = fmin(growth, (weir_facts_waiting(facts, pool) + threads) / threads);
     return (uint32_t)fmax(ceil(threads * growth - 1e-9), threads + 1);
 }
 
@@ -178,8 +168,8 @@ static void advise(const struct weir_facts *facts, struct weir_draft *draft, uin
         return;
     }
     weir_draft_text(draft, "%s; %u threads would do", what, threads);
-    weir_draft_change(draft, weir_line_pool(draft->arena, shape, threads), weir_arena_printf(draft->arena, "instead of `pool %s threads %u`",
-                                                                                            shape->name, shape->threads));
+    weir_draft_change(draft, weir_line_pool(draft->arena, shape, threads),
+                      weir_arena_printf(draft->arena, "instead of `pool %s threads %u`", shape->name, shape->threads));
 }
 
 /* --- the rules -------------------------------------------------------------------------------------------------------------- */
@@ -199,8 +189,8 @@ static void judge(const struct weir_facts *facts, struct weir_draft *draft, uint
                                  facts->topology->stages[stage].full_name, shape->name, part * 100, shape->threads,
                                  shape->threads == 1 ? "" : "s");
     else
-        what = weir_arena_printf(draft->arena, "pool %s is saturated: its %u thread%s busy %.0f %% of the time, in no stage for more than half of it",
-                                 shape->name, shape->threads, shape->threads == 1 ? " is" : "s are", own * 100);
+        what = weir_arena_printf(draft->arena, "pool %s is saturated: its %u thread%s busy %.0f %% of the time, in no stage for more than "
+                                 "half of it", shape->name, shape->threads, shape->threads == 1 ? " is" : "s are", own * 100);
     draft->failed |= !what;
     if (what)
         advise(facts, draft, pool, one ? stage : WEIR_NONE, what);
@@ -235,8 +225,8 @@ void weir_rule_one_thread(const struct weir_facts *facts, struct weir_draft *dra
         if (!pool->listens || pool->threads < 2 || whole < (double)facts->profile->duration_ns / 2 || own < WEIR_RULE_SATURATED * whole)
             continue;
         weir_draft_cause(draft, facts, "pool", WEIR_NONE, own / whole);
-        weir_draft_text(draft, "one of the %u threads of pool %s is saturated: it is busy %.0f %% of the time, and a connection stays on one; "
-                        "open more connections", pool->threads, pool->name, 100 * own / whole);
+        weir_draft_text(draft, "one of the %u threads of pool %s is saturated: it is busy %.0f %% of the time, and a connection stays on "
+                        "one; open more connections", pool->threads, pool->name, 100 * own / whole);
         weir_rule_say_states(facts, draft, thread->pool);
         weir_draft_evidence(draft, "%llu connections are open on it and its siblings",
                             (unsigned long long)connections_of(facts, thread->pool));

@@ -79,8 +79,8 @@ static void advise_slots(const struct weir_facts *facts, struct weir_draft *draf
     double growth = fmin(1 / fmax(1 - waited, 1 / WEIR_RULE_MOST_GROWTH), WEIR_RULE_MOST_GROWTH);
     uint32_t connections = grown_by(stage->connections, growth);
     if (serial(slots))
-        weir_draft_text(draft, "%s; each connection serves one request after the other, so raise connections: more in_flight only waits longer",
-                        what);
+        weir_draft_text(draft, "%s; each connection serves one request after the other, so raise connections: more in_flight only waits "
+                        "longer", what);
     else
         weir_draft_text(draft, "%s; raise connections or in_flight", what);
     weir_draft_change(draft, weir_line_slots(draft->arena, stage, connections, stage->in_flight),
@@ -96,16 +96,16 @@ static void judge_slots(const struct weir_facts *facts, struct weir_draft *draft
     if (full < WEIR_RULE_SLOTS_FULL || waited < WEIR_RULE_LEAST)
         return;
     weir_draft_cause(draft, facts, "starved", slots->stage, waited);
-    const char *what = weir_arena_printf(draft->arena, "%s is starved: %u x %u slots full %.0f %% of the time, workers waited for one %.0f %% of theirs",
-                                         stage->full_name, stage->connections, stage->in_flight, full * 100, waited * 100);
+    const char *what = weir_arena_printf(draft->arena, "%s is starved: %u x %u slots full %.0f %% of the time, workers waited for one "
+                                         "%.0f %% of theirs", stage->full_name, stage->connections, stage->in_flight, full * 100, waited * 100);
     draft->failed |= !what;
     if (what)
         advise_slots(facts, draft, slots, what, waited);
     weir_draft_evidence(draft, "%.1f of %llu slots in use on average, %.1f of %u connections open", slots->in_use_mean,
                         (unsigned long long)stage->connections * stage->in_flight, slots->open_mean, stage->connections);
     if (slots->service.count)
-        weir_draft_evidence(draft, "a request took %.3f ms (median; the fastest one %.3f ms), so %.0f a second came back from each connection",
-                            (double)weir_histogram_quantile(&slots->service, 0.5) / 1e6, (double)slots->service.min / 1e6,
+        weir_draft_evidence(draft, "a request took %.3f ms (median; the fastest one %.3f ms), so %.0f a second came back from each "
+                            "connection", (double)weir_histogram_quantile(&slots->service, 0.5) / 1e6, (double)slots->service.min / 1e6,
                             slots->open_mean > 0 ? (double)finished * 1e9 / window_ns / slots->open_mean : 0);
     if (slots->wait.count)
         weir_draft_evidence(draft, "who had to wait for a slot waited %.3f ms (median)",
@@ -192,8 +192,8 @@ static void judge_full(const struct weir_facts *facts, struct weir_draft *draft,
     if (waits < WEIR_RULE_LEAST || behind->held >= WEIR_RULE_SATURATED || behind->share[WEIR_STATE_BACKPRESSURED] >= WEIR_RULE_LEAST)
         return;
     weir_draft_cause(draft, facts, "downstream", queue->stage, waits);
-    weir_draft_text(draft, "pool %s waits for room in %s %.0f %% of its time, though pool %s behind it idles %.0f %%: it is woken too late, "
-                    "or for too little", facts->topology->pools[queue->from_pool].name, queue->name, waits * 100,
+    weir_draft_text(draft, "pool %s waits for room in %s %.0f %% of its time, though pool %s behind it idles %.0f %%: it is woken too "
+                    "late, or for too little", facts->topology->pools[queue->from_pool].name, queue->name, waits * 100,
                     facts->topology->pools[queue->to_pool].name, behind->share[WEIR_STATE_IDLE] * 100);
     weir_rule_say_upstream(facts, draft, queue->to_pool);
     weir_rule_say_states(facts, draft, queue->to_pool);

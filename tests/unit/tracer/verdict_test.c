@@ -147,7 +147,7 @@ static void a_size_that_costs_little_is_no_cause(void **state)
     struct weir_profile *profile = sample_before();
     for (uint32_t i = 0; i < profile->row_count; i++)
         if (strcmp(profile->rows[i].name, "riemann.handoff.size") == 0)
-            profile->rows[i].share = 0.02;
+            profile->rows[i].share = 0.005;
     struct weir_verdict verdict = verdict_of(profile);
     for (uint32_t i = 0; i < verdict.cause_count; i++)
         assert_string_not_equal(verdict.causes[i].kind, "size");
@@ -461,6 +461,41 @@ static void what_cant_be_told_is_unclear_and_says_what_is_missing(void **state)
     weir_profile_free(profile);
 }
 
+/* Time to spare and items that wait contradict each other. */
+static void a_pool_that_is_fed_in_fits_is_unclear(void **state)
+{
+    (void)state;
+    struct chain chain = chain_begin(WEIR_BUSY);
+    costs(&chain, 0.05, 0.1, 0.8);
+    spends(&chain, B, WEIR_STATE_RUNNING, 0.8);
+    rests(&chain);
+    sample_flow(&chain.sample, chain.second, 9, 1e4, 1e6, 7000);
+    struct weir_profile *profile = chain_end(&chain);
+    struct weir_verdict verdict = verdict_of(profile);
+    assert_string_equal(verdict.kind, "unclear");
+    assert_non_null(strstr(verdict.text, "20 % of its time to spare, yet 9 items wait"));
+    weir_profile_free(profile);
+}
+
+/* No item was stamped in the window, and no sleep seen: a pause is as long as the file says. */
+static void a_pause_is_known_from_the_file(void **state)
+{
+    (void)state;
+    struct chain chain = chain_begin(WEIR_BUSY);
+    struct weir_profile *profile = chain.profile;
+    profile->topology.stages[chain.slow].pause_ns = profile->duration_ns / chain.sample.messages;
+    costs(&chain, 0.05, 0.1, 0.05);
+    spends(&chain, B, WEIR_STATE_RUNNING, 0.02);
+    spends(&chain, B, WEIR_STATE_OTHER, 0.97);
+    rests(&chain);
+    profile->rows[ROW_SLOW].service = NULL;
+    chain_end(&chain);
+    struct weir_verdict verdict = verdict_of(profile);
+    assert_string_equal(verdict.kind, "stage");
+    assert_string_equal(verdict.stage, "p.slow");
+    weir_profile_free(profile);
+}
+
 static void whatever_a_profile_holds_gets_a_verdict(void **state)
 {
     (void)state;
@@ -500,6 +535,7 @@ int main(void)
         cmocka_unit_test(a_lock_is_named_by_its_site), cmocka_unit_test(answers_that_nobody_reads_are_downstream),
         cmocka_unit_test(a_server_with_time_to_spare_is_not_the_cause),
         cmocka_unit_test(what_cant_be_told_is_unclear_and_says_what_is_missing),
+        cmocka_unit_test(a_pool_that_is_fed_in_fits_is_unclear), cmocka_unit_test(a_pause_is_known_from_the_file),
         cmocka_unit_test(whatever_a_profile_holds_gets_a_verdict), cmocka_unit_test(the_evidence_leaves_nothing_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
