@@ -42,9 +42,23 @@ static inline bool weir_emit_hands_over(const struct weir_topology_stage *stage)
 /* A string literal. */
 void weir_emit_string(struct weir_emit *emit, const char *text);
 
+/* The same in the pipelines that its items go on in, by `then`. */
+uint32_t weir_emit_find_on_way(const struct weir_emit *emit, uint32_t pipeline, enum weir_verb_kind verb);
+
+/* Do several ways in share this pipeline? */
+bool weir_emit_shared(const struct weir_emit *emit, uint32_t pipeline);
+/* By how much the ids of one way in lie behind the first ones of a pipeline. */
+uint32_t weir_emit_lane(const struct weir_emit *emit, uint32_t pipeline, uint32_t way);
+/* A stage's id for one way in: "ID_core__reply + 4". */
+void weir_emit_id_of_way(struct weir_emit *emit, uint32_t stage, uint32_t way);
+/* "QUEUE_core__handoff"; "QUEUE_core__reply__tcp" where the stage has several. */
+void weir_emit_queue(struct weir_emit *emit, uint32_t queue);
+
 /* Behind which stage the events enter that the server tells about itself, or WEIR_NONE. */
 uint32_t weir_emit_self(const struct weir_emit *emit);
-/* Are items born inside at this stage? They enter the stage behind it. */
+/* Do others enter the segment behind this stage? Then a driver of its own begins there. */
+bool weir_emit_splits(const struct weir_emit *emit, uint32_t stage);
+/* Are items born inside at this stage? */
 bool weir_emit_bears(const struct weir_emit *emit, uint32_t stage);
 /* The C name of the driver that begins with this stage: "riemann__segment__2", "riemann__behind__index". */
 void weir_emit_driver(struct weir_emit *emit, uint32_t first);

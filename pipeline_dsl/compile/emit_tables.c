@@ -5,13 +5,14 @@
 
 #define put weir_emit_put
 
-static void put_queue(struct weir_emit *emit, const struct weir_topology_queue *queue)
+static void put_queue(struct weir_emit *emit, uint32_t index)
 {
+    const struct weir_topology_queue *queue = &emit->topology->queues[index];
     static const char *const full[] = { "BLOCK", "REJECT", "DROP_NEWEST", "DROP_OLDEST" };
-    put(emit, "    [QUEUE_");
-    weir_emit_name(emit, queue->stage);
+    put(emit, "    [");
+    weir_emit_queue(emit, index);
     put(emit, "] = {\n        .name = \"%s\", .stage = ", queue->name);
-    weir_emit_id(emit, queue->stage);
+    weir_emit_id_of_way(emit, queue->stage, queue->way);
     put(emit, ", .to_pool = POOL_");
     weir_emit_pool(emit, queue->to_pool);
     put(emit, ",\n        .limit_bytes = %" PRIu64 "u, .limit_items = %" PRIu64 "u,", queue->limit_bytes, queue->limit_items);
@@ -29,11 +30,46 @@ static void put_queue(struct weir_emit *emit, const struct weir_topology_queue *
     put(emit, ",\n    },\n");
 }
 
-static void put_way(struct weir_emit *emit, const struct weir_topology_way *way)
+/* Where the items of a way in go from its event loop, when nothing else is done with them there. */
+static void put_first_handoff(struct weir_emit *emit, uint32_t first, uint32_t way)
 {
+    const struct weir_topology *t = emit->topology;
+    for (uint32_t steps = 0; steps < t->pipeline_count && t->stages[first].verb == WEIR_THEN; steps++)
+        first = t->pipelines[t->stages[first].target].first_stage;
+    if (t->stages[first].verb != WEIR_HANDOFF) {
+        put(emit, ", .handoff_queue = WEIR_NONE,\n    },\n");
+        return;
+    }
+    put(emit, ", .handoff_queue = ");
+    weir_emit_queue(emit, t->stages[first].queue);
+    put(emit, ", .handoff_stage = ");
+    weir_emit_id_of_way(emit, first, way);
+    put(emit, ",\n    },\n");
+}
+
+/* A way's replies come from the ring of its own. */
+static void put_reply(struct weir_emit *emit, const struct weir_topology_way *way, uint32_t index)
+{
+    const struct weir_topology *t = emit->topology;
+    uint32_t reply = weir_emit_find_on_way(emit, way->pipeline, WEIR_REPLY), ring = t->stages[reply].queue;
+    for (uint32_t i = 0; i < t->queue_count; i++)
+        if (t->queues[i].stage == reply && t->queues[i].way == index)
+            ring = i;
+    put(emit, "        .reply_stage = ");
+    weir_emit_id_of_way(emit, reply, index);
+    put(emit, ", .reply_queue = ");
+    weir_emit_queue(emit, ring);
+    put(emit, ", .send = ");
+    weir_emit_name(emit, reply);
+    put(emit, "__send,\n");
+}
+
+static void put_way(struct weir_emit *emit, uint32_t index)
+{
+    const struct weir_topology_way *way = &emit->topology->ways[index];
     static const char *const transports[] = { "TCP", "UDP", "UNIX" };
     uint32_t listen = way->listen_stage, frame = weir_emit_find(emit, way->pipeline, WEIR_FRAME);
-    uint32_t decode = weir_emit_find(emit, way->pipeline, WEIR_DECODE), first = frame == WEIR_NONE ? listen + 1 : frame + 1;
+    uint32_t decode = weir_emit_find_on_way(emit, way->pipeline, WEIR_DECODE), first = frame == WEIR_NONE ? listen + 1 : frame + 1;
     uint64_t largest = frame == WEIR_NONE ? WEIR_DATAGRAM_MAX_BYTES : weir_emit_stage(emit, frame)->max_bytes;
     put(emit, "    {\n        .name = \"%s\", .transport = WEIR_%s, .address = ", way->name,
         transports[weir_emit_stage(emit, listen)->transport]);
@@ -52,28 +88,13 @@ static void put_way(struct weir_emit *emit, const struct weir_topology_way *way)
     }
     put(emit, ",\n        .frame_max_bytes = %" PRIu64 "u, .decode_max_bytes = %" PRIu64 "u,\n", largest,
         decode == WEIR_NONE ? largest : weir_emit_stage(emit, decode)->max_bytes);
-    if (way->replies) {
-        uint32_t reply = weir_emit_find(emit, way->pipeline, WEIR_REPLY);
-        put(emit, "        .reply_stage = ");
-        weir_emit_id(emit, reply);
-        put(emit, ", .reply_queue = QUEUE_");
-        weir_emit_name(emit, reply);
-        put(emit, ", .send = ");
-        weir_emit_name(emit, reply);
-        put(emit, "__send,\n");
-    } else {
+    if (way->replies)
+        put_reply(emit, way, index);
+    else
         put(emit, "        .reply_queue = WEIR_NONE,\n");
-    }
     put(emit, "        .run = ");
     weir_emit_driver(emit, first);
-    put(emit, ", .handoff_queue = ");
-    if (weir_emit_stage(emit, first)->verb == WEIR_HANDOFF) {
-        put(emit, "QUEUE_");
-        weir_emit_name(emit, first);
-    } else {
-        put(emit, "WEIR_NONE");
-    }
-    put(emit, ",\n    },\n");
+    put_first_handoff(emit, first, index);
 }
 
 /* The way in of what is born inside: as large as any other's. */
@@ -87,36 +108,34 @@ static void put_inside(struct weir_emit *emit)
 }
 
 /* At most so many items of one stage that bears them are under way at once. */
-#define BORN_MOST 64u
+#define BORN_MOST "64"
 
-/* One more than there are, so that the table is never empty. */
+/* One more than there are, so that the table is never empty. A copy enters another pipeline, and is bounded by the queues there;
+ * what a stage bears by itself goes on behind it. */
 static void put_sources(struct weir_emit *emit)
 {
     const struct weir_topology *t = emit->topology;
-    put(emit, "/* Stages that bear items. */\nenum {");
-    for (uint32_t i = 0; i < t->stage_count; i++)
-        if (weir_emit_bears(emit, i)) {
-            put(emit, " SOURCE_");
+    put(emit, "static struct weir_source sources[SOURCES + 1] = {\n");
+    for (uint32_t i = 0; i < t->stage_count; i++) {
+        if (!weir_emit_bears(emit, i))
+            continue;
+        enum weir_verb_kind verb = t->stages[i].verb;
+        uint32_t enters = verb == WEIR_TEE ? t->pipelines[t->stages[i].target].first_stage : verb == WEIR_INDEX ? i : i + 1;
+        put(emit, "    [SOURCE_");
+        weir_emit_name(emit, i);
+        put(emit, "] = { .name = \"%s\", .run = ", t->stages[i].full_name);
+        if (verb == WEIR_INDEX) {
+            put(emit, "expire__");
             weir_emit_name(emit, i);
-            put(emit, ",");
+        } else {
+            weir_emit_driver(emit, enters);
         }
-    put(emit, " SOURCES };\nstatic struct weir_source sources[SOURCES + 1] = {\n");
-    for (uint32_t i = 0; i < t->stage_count; i++)
-        if (weir_emit_bears(emit, i)) {
-            put(emit, "    [SOURCE_");
-            weir_emit_name(emit, i);
-            bool expires = weir_emit_stage(emit, i)->verb == WEIR_INDEX;
-            put(emit, "] = { .name = \"%s\", .run = ", weir_emit_stage(emit, i)->full_name);
-            if (expires) {
-                put(emit, "expire__");
-                weir_emit_name(emit, i);
-            } else {
-                weir_emit_driver(emit, i + 1);
-            }
-            put(emit, ", .run_stage = ");
-            weir_emit_id(emit, expires ? i : i + 1);
-            put(emit, ", .pool = POOL_%s, .limit = %u },\n", t->pools[weir_emit_stage(emit, i)->pool].name, BORN_MOST);
-        }
+        put(emit, ", .run_stage = ");
+        weir_emit_id(emit, enters);
+        put(emit, ", .pool = POOL_");
+        weir_emit_pool(emit, t->stages[i].pool);
+        put(emit, ", .limit = %s },\n", verb == WEIR_TEE ? "UINT32_MAX" : BORN_MOST);
+    }
     put(emit, "};\n\n");
 }
 
@@ -176,10 +195,10 @@ void weir_emit_tables(struct weir_emit *emit)
     }
     put(emit, "};\n\nstatic const struct weir_plan_queue queues[QUEUES] = {\n");
     for (uint32_t i = 0; i < t->queue_count; i++)
-        put_queue(emit, &t->queues[i]);
+        put_queue(emit, i);
     put(emit, "};\n\nstatic const struct weir_plan_way ways[WAYS + 1] = {\n");
     for (uint32_t i = 0; i < t->way_count; i++)
-        put_way(emit, &t->ways[i]);
+        put_way(emit, i);
     put_inside(emit);
     put(emit, "};\n\n");
     put_sources(emit);

@@ -566,6 +566,7 @@ static void flow_slots(struct flow *flow, uint32_t stage)
                   .to_pool = flow->pool,
                   /* A thread goes on with what is finished before it takes anything new. */
                   .limit_items = (uint64_t)made->connections * made->in_flight + topology->pools[flow->pool].threads,
+                  .way = WEIR_NONE,
               });
     flow->at_top = false;
 }

@@ -46,7 +46,7 @@ enum weir_call_metric weir_item_metric(const struct weir_item *item, size_t even
 /* Whether it has one; then it is stored. */
 int weir_item_time_us(const struct weir_item *item, size_t event, int64_t *time_us);
 int weir_item_ttl(const struct weir_item *item, size_t event, float *ttl);
-/* The message as it came, without its frame. */
+/* The message as it came, without its frame; absent behind a `tee` of what was decoded, and of what was born inside. */
 struct weir_call_bytes weir_item_payload(const struct weir_item *item);
 
 /* Memory that lives as long as the item; null when the message may take no more. */

@@ -149,7 +149,7 @@ void weir_conn_cut_end(struct weir_conn *conn)
     if (!thread->owed_wakes)
         return;
     const struct weir_queue *queue = &conn->loop->queues[conn->way->handoff_queue];
-    weir_thread_at(thread, WEIR_TAG(queue->plan->stage, WEIR_PART_PUSH)); /* whose cost it is */
+    weir_thread_at(thread, WEIR_TAG(conn->way->handoff_stage, WEIR_PART_PUSH)); /* whose cost it is */
     weir_intake_wake(queue->intake, thread);
 }
 

@@ -11,7 +11,7 @@ static void refuse(struct weir_thread *thread, const struct weir_queue *queue, s
 bool weir_handoff_push(struct weir_thread *thread, struct weir_queue *queue, struct weir_item *item, bool resumes)
 {
     struct weir_item *evicted;
-    weir_thread_at(thread, WEIR_TAG(queue->plan->stage, WEIR_PART_PUSH));
+    weir_thread_at(thread, WEIR_TAG(queue->plan->stage + item->lane, WEIR_PART_PUSH));
     /* Once it is admitted the item is another thread's; its record of this segment is closed from a copy. */
     struct weir_contract_record record;
     record.tick_count = 0;

@@ -114,15 +114,18 @@ void weir_inside_end(struct weir_thread *thread, struct weir_item *item)
     weir_mutex_lock(&inside->mutex);
     source->outstanding--;
     weir_way_count(inside->block, &inside->block->events, item->events);
+    weir_way_count(inside->block, &inside->block->malformed, item->malformed);
     weir_way_end(inside->block, &inside->block->discarded, 1);
     weir_mutex_unlock(&inside->mutex);
+    free(item->block);
+    weir_buffer_release(&item->reply);
     free(item);
 }
 
 void weir_inside_run(struct weir_thread *thread, struct weir_item *item)
 {
     item->weight = weir_thread_choose(thread, item->way_index);
-    item->never_waits = thread->loop != NULL;
-    weir_item_segment_begin(thread, item, WEIR_NO_QUEUE, item->source->run_stage);
+    item->never_waits |= thread->loop != NULL;
+    weir_item_segment_begin(thread, item, WEIR_NO_QUEUE, item->source->run_stage + item->lane);
     item->source->run(thread, item);
 }

@@ -28,6 +28,7 @@ struct weir_item {
     struct weir_source *source; /* of what was born inside */
     const struct weir_plan_way *way;
     uint32_t way_index;
+    uint32_t lane; /* in a shared tail: what it adds to the ids of the stages there; else 0 */
     uint64_t sequence; /* of the request on its connection */
 
     struct weir_block *block; /* holds the payload */

@@ -59,6 +59,7 @@ void weir_loop_item_free(struct weir_loop *loop, struct weir_item *item)
     }
     item->decoded = item->answer_failed = false;
     item->events = item->malformed = 0;
+    item->lane = 0;
     item->reply_kind = WEIR_REPLY_NONE;
     item->weight = 0;
     item->born_ns = 0;

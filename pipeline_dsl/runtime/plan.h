@@ -8,7 +8,7 @@
  * Errors: none.
  *
  * Pools, queues and ways in are named by their index, as in the topology. A stage is named by its id, which is its instance's
- * index plus WEIR_INSTANCE_FIRST.
+ * index plus WEIR_INSTANCE_FIRST; of a stage in a shared tail it is the first one, to which an item adds its lane.
  */
 #ifndef WEIR_RUNTIME_PLAN_H
 #define WEIR_RUNTIME_PLAN_H
@@ -62,6 +62,7 @@ struct weir_plan_way {
     void (*send)(struct weir_conn *conn);                                                              /* weir_conn_send */
     weir_driver *run; /* the segment behind `frame`, or behind `listen` */
     uint32_t handoff_queue; /* where that segment is a handoff and nothing else; else WEIR_NONE */
+    uint32_t handoff_stage; /* its id for this way in */
 };
 
 struct weir_slots_kind;

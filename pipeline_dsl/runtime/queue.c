@@ -410,9 +410,9 @@ struct weir_item *weir_intake_take(struct weir_intake *intake, struct weir_threa
         return NULL;
     }
     same_lock(queue);
-    if (queue != intake->queues[0])
-        weir_thread_at(thread, WEIR_TAG(queue->plan->stage, WEIR_PART_POP));
     struct weir_item *item = remove_head(queue, &queue->block->out);
+    if (queue != intake->queues[0] || item->lane)
+        weir_thread_at(thread, WEIR_TAG(queue->plan->stage + item->lane, WEIR_PART_POP));
     weir_thread_took(thread);
     if (queue->pushers)
         pthread_cond_signal(&queue->not_full);

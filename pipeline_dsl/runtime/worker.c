@@ -22,7 +22,7 @@ static void *run(void *argument)
     while ((item = weir_intake_take(worker->intake, &thread, &queue))) {
         bool discards = __atomic_load_n(&worker->intake->discards, __ATOMIC_RELAXED);
         if (queue)
-            weir_item_segment_begin(&thread, item, queue->index, queue->plan->run_stage);
+            weir_item_segment_begin(&thread, item, queue->index, queue->plan->run_stage + item->lane);
         if (__builtin_expect(discards, 0)) {
             weir_item_refuse(item, "the server ends");
             weir_loop_refuse(&thread, item);

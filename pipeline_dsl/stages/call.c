@@ -104,7 +104,7 @@ int weir_item_ttl(const struct weir_item *item, size_t event, float *ttl)
 
 struct weir_call_bytes weir_item_payload(const struct weir_item *item)
 {
-    return (struct weir_call_bytes){ (const char *)item->payload, item->payload_bytes };
+    return (struct weir_call_bytes){ (const char *)item->payload, item->payload ? item->payload_bytes : 0 };
 }
 
 void *weir_call_alloc(struct weir_call *call, size_t size)

@@ -23,7 +23,7 @@ static size_t estimate(const struct weir_item *item, enum weir_sized sized)
 enum weir_outcome weir_stage_handoff(struct weir_thread *thread, struct weir_item *item, uint32_t queue, enum weir_sized sized)
 {
     struct weir_queue *to = &thread->queues[queue];
-    weir_thread_at(thread, WEIR_TAG(to->plan->stage, WEIR_PART_SIZE));
+    weir_thread_at(thread, WEIR_TAG(to->plan->stage + item->lane, WEIR_PART_SIZE));
     item->size_bytes = estimate(item, sized);
     if (sized != WEIR_SIZED_BYTES && item->size_bytes > item->way->decode_max_bytes)
         item->size_bytes = item->way->decode_max_bytes;

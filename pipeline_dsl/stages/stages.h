@@ -54,6 +54,14 @@ enum weir_outcome weir_stage_forward(struct weir_thread *thread, struct weir_ite
 /* What serves the connections behind them. */
 extern const struct weir_slots_kind weir_forward_riemann;
 
+/* Goes on in another pipeline, in which the item's ids are those of its own way in: `lane`. */
+enum weir_outcome weir_stage_then(struct weir_thread *thread, struct weir_item *item, uint32_t lane);
+
+/* A copy of the item goes on in another pipeline, in that lane, and owes no reply. It runs at once, on this thread, up to the first
+ * handoff there; where that is full it is refused, also with `full block`, and counted. The item itself goes on as if nothing
+ * had been. */
+enum weir_outcome weir_stage_tee(struct weir_thread *thread, struct weir_item *item, struct weir_source *source, uint32_t lane);
+
 /* Finishes the item: it goes back to its connection, and where a reply is owed it is sent there. */
 enum weir_outcome weir_stage_reply(struct weir_thread *thread, struct weir_item *item);
 

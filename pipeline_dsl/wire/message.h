@@ -53,6 +53,10 @@ struct weir_message {
 int weir_message_decode(struct weir_message *message, struct weir_arena *arena, const void *data, size_t size,
                         struct weir_error *error);
 
+/* A copy that lies wholly in `arena`. -ENOMEM; then `*to` of a message is untouched. */
+int weir_event_copy(struct weir_event *to, const struct weir_event *from, struct weir_arena *arena);
+int weir_message_copy(struct weir_message *to, const struct weir_message *from, struct weir_arena *arena);
+
 /* Appends the encoded message, without a frame header / with its 4-byte big-endian length in front. What is no UTF-8 goes out
  * with U+FFFD in its place. An integer and a double go out as a float too, as near as one comes; a FLOAT goes alone. */
 int weir_message_encode(const struct weir_message *message, struct weir_buffer *out, struct weir_error *error);

@@ -80,6 +80,55 @@ static void segments_end_at_handoffs(void **state)
     weir_buffer_release(&out);
 }
 
+/* `a` and `b` listen and go on in `core`, whose copies go to `log`, which only `core` leads to. */
+static struct weir_topology shared_tail(void)
+{
+    static struct weir_topology_pipeline lines[] = { { "a", 0, 3, 0 }, { "b", 3, 3, 1 }, { "core", 6, 3, WEIR_NONE }, { "log", 9, 1, WEIR_NONE } };
+    static struct weir_topology_way two[] = { { "a", 0, 0, true }, { "b", 1, 3, true } };
+    static struct weir_topology_stage all[10];
+    static struct weir_topology_instance runs[6 + 3 * 3 + 3];
+    static struct weir_topology_queue rings[] = {
+        { .name = "core.reply@a", .kind = WEIR_QUEUE_REPLY, .stage = 8, .way = 0 },
+        { .name = "core.reply@b", .kind = WEIR_QUEUE_REPLY, .stage = 8, .way = 1 },
+    };
+    static const enum weir_verb_kind verbs[] = { WEIR_LISTEN, WEIR_FRAME, WEIR_THEN, WEIR_LISTEN, WEIR_FRAME, WEIR_THEN,
+                                                 WEIR_DECODE, WEIR_TEE,   WEIR_REPLY, WEIR_DROP };
+    for (uint32_t i = 0; i < 10; i++)
+        all[i] = (struct weir_topology_stage){ .name = weir_verb_name(verbs[i]), .full_name = weir_verb_name(verbs[i]), .verb = verbs[i],
+                                               .pipeline = i < 3 ? 0 : i < 6 ? 1 : i < 9 ? 2 : 3, .queue = i == 8 ? 0 : WEIR_NONE,
+                                               .target = verbs[i] == WEIR_THEN ? 2 : verbs[i] == WEIR_TEE ? 3 : WEIR_NONE,
+                                               .address = "127.0.0.1:0", .max_bytes = 4096 };
+    for (uint32_t i = 0; i < 18; i++) {
+        uint32_t run = i < 15 ? (i - 6) / 3 : i - 15;
+        runs[i] = (struct weir_topology_instance){ "x", i < 6 ? i : i < 15 ? 6 + (i - 6) % 3 : 9, i < 6 ? i / 3 : run ? run - 1 : WEIR_NONE, 0 };
+    }
+    return (struct weir_topology){ .name = "x", .pools = pools, .pipelines = lines, .stages = all, .queues = rings, .ways = two,
+                                   .instances = runs, .pool_count = 2, .pipeline_count = 4, .stage_count = 10, .queue_count = 2,
+                                   .way_count = 2, .instance_count = 18 };
+}
+
+static void a_shared_tail_counts_by_way_in(void **state)
+{
+    (void)state;
+    struct weir_topology tail = shared_tail();
+    struct weir_buffer out = WEIR_BUFFER_INIT;
+    struct weir_error error = WEIR_ERROR_INIT;
+    assert_int_equal(weir_compile_emit(&tail, &out, &error), 0);
+    expect(&out, "ID_core__decode,\n    ID_core__tee,\n    ID_core__reply,\n    ID_core__ways__end = ID_core__decode + 8,");
+    expect(&out, "lanes__core[WAYS + 1] = { 3, 6, };\nstatic weir_driver core__segment__1;");
+    expect(&out, "lanes__log[WAYS + 1] = { 1, 2, };");
+    /* The listeners' own stages have constant ids. */
+    expect(&out, "weir_item_enter(thread, item, ID_a__then);\n    return weir_stage_then(thread, item, lanes__core[item->way_index]);");
+    expect(&out, "    if (a__then(thread, item) != WEIR_NEXT)\n        return;\n    core__segment__1(thread, item);\n}");
+    expect(&out, "weir_item_enter(thread, item, ID_core__decode + item->lane);\n    return weir_stage_decode(thread, item, ID_core__decode + item->lane);");
+    expect(&out, "weir_stage_tee(thread, item, &sources[SOURCE_core__tee], lanes__log[item->way_index]);");
+    expect(&out, "[SOURCE_core__tee] = { .name = \"tee\", .run = log__segment__1, .run_stage = ID_log__drop,");
+    /* Each answers from a ring of its own. */
+    expect(&out, ".reply_stage = ID_core__reply + 3, .reply_queue = QUEUE_core__reply__a, .send = core__reply__send,");
+    expect(&out, ".reply_stage = ID_core__reply + 6, .reply_queue = QUEUE_core__reply__b, .send = core__reply__send,");
+    weir_buffer_release(&out);
+}
+
 static void the_same_topology_gives_the_same_file(void **state)
 {
     (void)state;
@@ -127,6 +176,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(segments_end_at_handoffs, set_up, NULL),
+        cmocka_unit_test(a_shared_tail_counts_by_way_in),
         cmocka_unit_test_setup_teardown(the_same_topology_gives_the_same_file, set_up, NULL),
         cmocka_unit_test_setup_teardown(what_is_not_built_yet_is_said, set_up, NULL),
         cmocka_unit_test(a_command_keeps_its_words_and_its_output),

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <math.h>
 
 #include <riemann.pb-c.h>
@@ -447,10 +448,47 @@ static void the_size_is_what_the_tree_holds(void **state)
     assert_int_equal(weir_message_size_reflect(&message), 0);
 }
 
+/* The copy lives when the original's memory is gone, absent differs from empty in it, and its own limit holds. */
+static void a_copy_stands_alone(void **state)
+{
+    (void)state;
+    struct weir_arena from, to;
+    struct weir_bytes tags[] = { { (const uint8_t *)"x", 1 }, { (const uint8_t *)"", 0 } };
+    struct weir_attribute attributes[] = { { { (const uint8_t *)"k\0", 2 }, { (const uint8_t *)"v", 1 } } };
+    struct weir_event event = { .host = { (const uint8_t *)"h", 1 }, .state = { (const uint8_t *)"", 0 }, .tags = tags, .tag_count = 2,
+                                .attributes = attributes, .attribute_count = 1, .metric_kind = WEIR_METRIC_INT, .metric_int = -7 };
+    struct weir_message message = { .query = { (const uint8_t *)"true", 4 }, .events = &event, .event_count = 1 }, copy;
+    struct weir_buffer before = WEIR_BUFFER_INIT, after = WEIR_BUFFER_INIT;
+    assert_int_equal(weir_message_encode(&message, &before, NULL), 0);
+    weir_arena_init(&from, 0, SIZE_MAX);
+    weir_arena_init(&to, 0, SIZE_MAX);
+    struct weir_message decoded = { .raw = NULL };
+    assert_int_equal(weir_message_decode(&decoded, &from, before.data, before.length, NULL), 0);
+    assert_int_equal(weir_message_copy(&copy, &decoded, &to), 0);
+    weir_arena_release(&from);
+    assert_null(copy.raw);
+    assert_int_equal(weir_message_encode(&copy, &after, NULL), 0);
+    assert_int_equal(after.length, before.length);
+    assert_memory_equal(after.data, before.data, before.length);
+    weir_arena_release(&to);
+    /* Wherever memory ends the target stays as it was. */
+    for (size_t limit = 0; limit < 512; limit += 16) {
+        struct weir_message target = { .event_count = 99 };
+        weir_arena_init(&to, 0, limit);
+        int rc = weir_message_copy(&target, &message, &to);
+        assert_int_equal(target.event_count, rc == 0 ? 1 : 99);
+        assert_true(rc == 0 || rc == -ENOMEM);
+        weir_arena_release(&to);
+    }
+    weir_buffer_release(&before);
+    weir_buffer_release(&after);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_copy_stands_alone),
         TEST(an_empty_message_is_valid),
         TEST(fields_are_decoded),
         TEST(nil_is_not_the_empty_string),
