@@ -175,7 +175,7 @@ static struct weir_contract_record take_record(struct weir_item *item)
 void weir_slots_pass(struct weir_thread *thread, struct weir_slots *slots, struct weir_item *item)
 {
     struct weir_contract_record record = take_record(item);
-    weir_thread_at(thread, WEIR_TAG(slots->plan->stage, WEIR_PART_PUSH));
+    weir_thread_at(thread, WEIR_TAG(slots->plan->stage + item->lane, WEIR_PART_PUSH));
     give_back(thread, slots, item);
     weir_item_segment_end(thread, &record);
 }

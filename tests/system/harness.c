@@ -141,23 +141,39 @@ void harness_build(struct harness_server *server, const char *text, const char *
     assert_int_equal(rc, 0);
 }
 
-/* The port in "NAME: listening on tcp HOST:PORT", or on udp; 1 where it is a local socket. */
-static int read_port(int fd)
+/* What the server says on start. It writes all its lines at once. */
+static void read_lines(int fd, char *lines, size_t size)
 {
-    char line[256];
     size_t length = 0;
     struct pollfd wait = { .fd = fd, .events = POLLIN };
-    while (length + 1 < sizeof line && poll(&wait, 1, TIMEOUT_S * 1000) > 0) {
-        if (read(fd, line + length, 1) != 1)
-            return -1;
-        if (line[length++] == '\n')
-            break;
+    lines[0] = '\0';
+    while (!strchr(lines, '\n') && length + 1 < size && poll(&wait, 1, TIMEOUT_S * 1000) > 0) {
+        ssize_t got = read(fd, lines + length, size - 1 - length);
+        if (got <= 0)
+            return;
+        length += (size_t)got;
+        lines[length] = '\0';
     }
-    line[length] = '\0';
-    const char *colon = strstr(line, ": listening on ") ? strrchr(line, ':') : NULL;
-    if (strstr(line, ": listening on unix "))
+}
+
+/* The port in a line "NAME: listening on tcp HOST:PORT", or on udp; 1 where it is a local socket. */
+static int port_in(const char *line)
+{
+    const char *says = strstr(line, ": listening on "), *end = strchr(line, '\n');
+    if (says && strncmp(says, ": listening on unix ", 20) == 0)
         return 1;
+    const char *colon = says && end && says < end ? memrchr(line, ':', (size_t)(end - line)) : NULL;
     return colon ? atoi(colon + 1) : -1;
+}
+
+int harness_port(const struct harness_server *server, const char *pipeline)
+{
+    size_t length = strlen(pipeline);
+    for (const char *line = server->lines; *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : "")
+        if (strncmp(line, pipeline, length) == 0 && line[length] == ':')
+            return port_in(line);
+    fail_msg("the server did not say where %s listens", pipeline);
+    return -1;
 }
 
 void harness_start(struct harness_server *server, const char *const *options)
@@ -171,7 +187,8 @@ void harness_start(struct harness_server *server, const char *const *options)
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     server->pid = spawn(arguments, ends[1], server->errors);
     close(ends[1]);
-    server->port = read_port(ends[0]);
+    read_lines(ends[0], server->lines, sizeof server->lines);
+    server->port = port_in(server->lines);
     close(ends[0]);
     if (server->port <= 0) {
         show_file(server->errors);

@@ -21,6 +21,7 @@
 struct harness_server {
     pid_t pid;
     int port;           /* of the first listener */
+    char lines[1024];   /* what it said on start */
     char folder[64];    /* temporary; holds x.weir, server, counters.json, err */
     char binary[96];
     char counters[96];  /* written at the end, and by harness_counters_refresh() */
@@ -37,6 +38,8 @@ long harness_count(long normal, long soak);
 void harness_build(struct harness_server *server, const char *text, const char *name, const char *content);
 /* Starts it and reads its address. `options`: more of the server's command line, null-terminated, or null. */
 void harness_start(struct harness_server *server, const char *const *options);
+/* The port that a pipeline's listener has got. */
+int harness_port(const struct harness_server *server, const char *pipeline);
 /* harness_build() and harness_start() in one. */
 void harness_run(struct harness_server *server, const char *text);
 /* Sends `signal` (0: none) and waits for the end, at most 15 s. Returns the exit code, or 128 + N when signal N killed it. The
