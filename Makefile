@@ -24,7 +24,8 @@ say = @$(if $(V),:,printf '  %-8s %s\n' "$(1)" "$(2)")
 
 DEPS := build-essential pkg-config clang llvm libbpf-dev bpftool libelf-dev libdw-dev libprotobuf-c-dev protobuf-c-compiler \
 	libcmocka-dev libuv1-dev libjansson-dev libpcre2-dev graphviz libgraphviz-dev fonts-dejavu-core librsvg2-bin
-DEPS_TEST := riemann-c-client libriemann-client-dev jq libclang-rt-14-dev
+DEPS_TEST := riemann-c-client libriemann-client-dev jq libclang-rt-14-dev \
+	collectd-core ruby-riemann-client libivykis0 libnet1 libwrap0 libjson-c5 libpcre3 $(if $(shell command -v npm),,nodejs npm)
 missing = $(shell dpkg-query -W -f '$${db:Status-Abbrev} $${Package}\n' $(1) 2>/dev/null | awk '$$1=="ii"{print $$2}' | sort -u | \
 	comm -13 - <(printf '%s\n' $(1) | sort -u))
 
@@ -177,6 +178,13 @@ $(REPLAY): $(B)/tests/fuzz/%_replay: $(B)/obj/tests/fuzz/%_fuzz.o $(B)/obj/tests
 
 $(patsubst %.c,$(B)/obj/%.o,$(UNIT_SRC) $(SYSTEM_SRC) $(wildcard tests/system/*.c tests/fuzz/*.c)): $(GEN_base) $(GEN_wire) | $(DEPS_STAMP)
 
+# Clients that no package can simply bring: npm's, and syslog-ng, whose package would put out the machine's own log daemon, so
+# that it is only unpacked.
+INTEROP := $(B)/interop/.ready
+$(INTEROP): tests/interop/fetch | $(DEPS_STAMP)
+	$(call say,FETCH,$(@D))
+	$(Q)mkdir -p $(@D) && tests/interop/fetch $(@D) && touch $@
+
 .PHONY: test unit cases system replay
 test: check-deps unit cases replay system
 	@tests/summary $(B)/tests
@@ -185,7 +193,7 @@ unit: $(UNIT)
 	@tests/run-programs $(B)/tests unit $(UNIT)
 system: $(SYSTEM) all
 	@tests/run-programs $(B)/tests system $(SYSTEM)
-cases: all
+cases: all $(INTEROP)
 	@tests/run-cases $(B) tests/cases
 replay: $(REPLAY)
 	@tests/run-replay $(B) $(FUZZ)
