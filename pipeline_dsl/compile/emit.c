@@ -475,6 +475,7 @@ static bool can_emit(const struct weir_topology_stage *s)
     case WEIR_INDEX:
     case WEIR_FILTER:
     case WEIR_FORWARD:
+    case WEIR_STORE:
     case WEIR_BUSY:
     case WEIR_CALL:
     case WEIR_REPLY:

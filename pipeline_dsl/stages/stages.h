@@ -51,8 +51,12 @@ enum weir_outcome weir_stage_call(struct weir_thread *thread, struct weir_item *
 
 /* Hands the message's events to a pool of slots, as the end of a segment; `index` of the slots in the plan. */
 enum weir_outcome weir_stage_forward(struct weir_thread *thread, struct weir_item *item, uint32_t index);
+/* Writes them as rows, likewise; of a decoded message. */
+enum weir_outcome weir_stage_store(struct weir_thread *thread, struct weir_item *item, uint32_t index);
 /* What serves the connections behind them. */
-extern const struct weir_slots_kind weir_forward_riemann;
+extern const struct weir_slots_kind weir_forward_riemann, weir_store_postgres;
+/* The rows as a JSON array; `now_us` is the time of an event that has none. */
+void weir_store_request(const struct weir_message *message, int64_t now_us, struct weir_buffer *out);
 
 /* Goes on in another pipeline, in which the item's ids are those of its own way in: `lane`. */
 enum weir_outcome weir_stage_then(struct weir_thread *thread, struct weir_item *item, uint32_t lane);

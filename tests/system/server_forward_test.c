@@ -89,10 +89,10 @@ static uint64_t slots(struct harness_server *server, const char *field)
     return harness_counter(server, "slots", STAGE, field);
 }
 
-/* Until a counter has that value; at most 10 s. */
+/* Until a counter has that value; at most 20 s. */
 static void await(struct harness_server *server, const char *field, uint64_t value)
 {
-    for (int i = 0; i < 1000 && slots(server, field) != value; i++)
+    for (int i = 0; i < 2000 && slots(server, field) != value; i++)
         usleep(10000);
     assert_int_equal(slots(server, field), value);
 }
