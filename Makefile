@@ -212,7 +212,7 @@ fuzz-%: tests/fuzz/%_fuzz.c $(GEN_base) $(GEN_wire) | $(DEPS_STAMP)
 .PHONY: soak bench demo lint check-deps
 soak: all $(SYSTEM)
 	@WEIR_SOAK=1 tests/run-programs $(B)/tests soak $(SYSTEM)
-BENCH := $(B)/bench/straight $(B)/bench/crossing $(B)/bench/clients $(B)/bench/delay
+BENCH := $(B)/bench/straight $(B)/bench/crossing $(B)/bench/clients $(B)/bench/delay $(B)/bench/index
 $(B)/bench/clients: BENCH_LIBS := -lriemann-client
 $(BENCH): $(B)/bench/%: $(B)/obj/tests/bench/%.o $(foreach r,$(SDK_ROOMS),$(call lib,$(r)))
 	$(call say,LD,$@)

@@ -223,6 +223,8 @@ static int put_shard(struct weir_index *index, struct weir_index_shard *shard, c
 {
     size_t s = (size_t)(shard - index->shards);
     int rc = 0;
+    for (size_t at = sorted->first[s]; at < sorted->first[s + 1]; at++)
+        weir_index_table_prefetch(shard, sorted->hashes[sorted->order[at]]);
     for (size_t at = sorted->first[s]; at < sorted->first[s + 1]; at++) {
         uint16_t i = sorted->order[at];
         int one = put(index, shard, sorted->hashes[i], &sorted->events[i], sorted->now_us);
@@ -308,6 +310,7 @@ static void pin_all(struct weir_index_walk *walk, struct weir_index_segment *seg
         if (segment->slots[i].entry) {
             walk->entries[walk->count++] = segment->slots[i].entry;
             __builtin_prefetch(segment->slots[i].entry, 1);
+            __builtin_prefetch((const char *)segment->slots[i].entry + 64);
         }
     for (uint32_t i = 0; i < walk->count; i++)
         walk->entries[i]->pins++;
@@ -316,9 +319,13 @@ static void pin_all(struct weir_index_walk *walk, struct weir_index_segment *seg
 static void pin_overdue(struct weir_index_walk *walk, struct weir_index_shard *shard, struct weir_index_segment *segment, int64_t now_us)
     WEIR_REQUIRES(shard->mutex)
 {
-    uint32_t now = due_unit((double)now_us);
+    uint32_t now = due_unit((double)now_us), some = 0;
     for (uint32_t i = 0; i < WEIR_INDEX_SEGMENT_SLOTS; i++)
-        if (segment->slots[i].entry && segment->slots[i].due <= now)
+        some |= segment->slots[i].due <= now;
+    if (!some)
+        return;
+    for (uint32_t i = 0; i < WEIR_INDEX_SEGMENT_SLOTS; i++)
+        if (segment->slots[i].due <= now)
             __builtin_prefetch(segment->slots[i].entry, 1);
     for (uint32_t i = 0; i < WEIR_INDEX_SEGMENT_SLOTS;) {
         struct weir_index_slot *slot = &segment->slots[i];

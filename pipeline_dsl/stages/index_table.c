@@ -20,16 +20,25 @@
 #define SPLIT_AT (WEIR_INDEX_SEGMENT_SLOTS - WEIR_INDEX_SEGMENT_SLOTS / 8)
 #define DEPTH_MOST (32u - WEIR_INDEX_SHARD_BITS - WEIR_INDEX_SEGMENT_BITS)
 
+static void segment_clear(struct weir_index_segment *segment, uint32_t depth)
+{
+    segment->count = 0;
+    segment->depth = depth;
+    for (uint32_t i = 0; i < WEIR_INDEX_SEGMENT_SLOTS; i++)
+        segment->slots[i] = (struct weir_index_slot){ .due = UINT32_MAX };
+}
+
 int weir_index_table_init(struct weir_index_shard *shard)
 {
     weir_mutex_init(&shard->mutex);
     shard->depth = 0;
     shard->directory = malloc(sizeof *shard->directory);
-    struct weir_index_segment *segment = calloc(1, sizeof *segment);
+    struct weir_index_segment *segment = malloc(sizeof *segment);
     if (!shard->directory || !segment) {
         free(segment);
         return -ENOMEM;
     }
+    segment_clear(segment, 0);
     shard->directory[0] = segment;
     return 0;
 }
@@ -78,14 +87,14 @@ static int split(struct weir_index_shard *shard, struct weir_index_segment *segm
 {
     if (segment->depth == DEPTH_MOST)
         return -ENOMEM;
-    struct weir_index_segment *upper = calloc(1, sizeof *upper);
+    struct weir_index_segment *upper = malloc(sizeof *upper);
     if (!upper || (segment->depth == shard->depth && double_directory(shard) != 0)) {
         free(upper);
         return -ENOMEM;
     }
     struct weir_index_segment whole = *segment;
-    memset(segment, 0, sizeof *segment);
-    segment->depth = upper->depth = whole.depth + 1;
+    segment_clear(segment, whole.depth + 1);
+    segment_clear(upper, whole.depth + 1);
     uint32_t bit = 0x80000000u >> WEIR_INDEX_SHARD_BITS >> whole.depth;
     for (uint32_t i = 0; i < WEIR_INDEX_SEGMENT_SLOTS; i++)
         if (whole.slots[i].entry)
@@ -127,5 +136,5 @@ void weir_index_table_remove(struct weir_index_segment *segment, struct weir_ind
             hole = at;
         }
     }
-    segment->slots[hole].entry = NULL;
+    segment->slots[hole] = (struct weir_index_slot){ .due = UINT32_MAX };
 }

@@ -20,7 +20,7 @@
 struct weir_index_slot {
     struct weir_index_entry *entry; /* null: empty */
     uint32_t hash;
-    uint32_t due; /* the entry is not overdue before; it may be later than that */
+    uint32_t due; /* the entry is not overdue before; it may be later than that. Of an empty slot UINT32_MAX */
 };
 
 struct weir_index_segment {
@@ -56,6 +56,13 @@ static inline struct weir_index_segment *weir_index_table_segment(const struct w
     WEIR_REQUIRES(shard->mutex)
 {
     return shard->directory[((uint64_t)place << shard->depth) >> 32];
+}
+
+/* The slot of this hash will be looked at soon: slots of one message are far apart, and come together when they are asked for early. */
+static inline void weir_index_table_prefetch(const struct weir_index_shard *shard, uint32_t hash)
+    WEIR_REQUIRES(shard->mutex)
+{
+    __builtin_prefetch(&weir_index_table_segment(shard, weir_index_table_place(hash))->slots[hash % WEIR_INDEX_SEGMENT_SLOTS]);
 }
 
 /* The slot of a key, or null. */
