@@ -49,6 +49,14 @@ char *weir_buffer_extend(struct weir_buffer *buffer, size_t size)
     return at;
 }
 
+void weir_buffer_cut(struct weir_buffer *buffer, size_t length)
+{
+    if (length >= buffer->length)
+        return;
+    buffer->length = length;
+    buffer->data[length] = '\0';
+}
+
 void weir_buffer_puts(struct weir_buffer *buffer, const char *text)
 {
     weir_buffer_add(buffer, text, strlen(text));

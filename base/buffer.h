@@ -25,6 +25,8 @@ struct weir_buffer {
 void weir_buffer_add(struct weir_buffer *buffer, const void *data, size_t size);
 /* `size` bytes at the end, for the caller to fill at once; borrowed until the next write. Null: `failed`. */
 char *weir_buffer_extend(struct weir_buffer *buffer, size_t size);
+/* Leaves the first `length` bytes. */
+void weir_buffer_cut(struct weir_buffer *buffer, size_t length);
 void weir_buffer_puts(struct weir_buffer *buffer, const char *text);
 void weir_buffer_putc(struct weir_buffer *buffer, char byte);
 void weir_buffer_printf(struct weir_buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -48,6 +48,21 @@ static void empty_and_cleared(void **state)
     assert_int_equal(buffer.length, 0);
 }
 
+static void it_is_cut_but_never_lengthened(void **state)
+{
+    (void)state;
+    struct weir_buffer buffer = WEIR_BUFFER_INIT;
+    weir_buffer_cut(&buffer, 0);
+    assert_null(buffer.data);
+    weir_buffer_puts(&buffer, "abcdef");
+    weir_buffer_cut(&buffer, 9);
+    assert_string_equal(weir_buffer_text(&buffer), "abcdef");
+    weir_buffer_cut(&buffer, 2);
+    assert_string_equal(weir_buffer_text(&buffer), "ab");
+    assert_int_equal(buffer.length, 2);
+    weir_buffer_release(&buffer);
+}
+
 static void bytes_may_be_nul(void **state)
 {
     (void)state;
@@ -73,7 +88,8 @@ static void a_failed_buffer_stays_failed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(it_grows), cmocka_unit_test(every_length_has_its_nul),
-                                        cmocka_unit_test(empty_and_cleared), cmocka_unit_test(bytes_may_be_nul),
+                                        cmocka_unit_test(empty_and_cleared), cmocka_unit_test(it_is_cut_but_never_lengthened),
+                                        cmocka_unit_test(bytes_may_be_nul),
                                         cmocka_unit_test(a_failed_buffer_stays_failed) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
