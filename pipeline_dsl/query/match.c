@@ -53,7 +53,7 @@ static int match_term(const struct match *match, const struct weir_query_node *n
         left = value_of(match, &node->left);
         if (left.kind != WEIR_QUERY_TEXT)
             return 0;
-        return weir_query_regex_search(node->regex, node->right.value.text, match->scratch, left.text, match->error);
+        return weir_query_regex_search(node->regex, match->scratch, left.text, match->error);
     default:
         return compare(match, node);
     }

@@ -1,12 +1,12 @@
 /*
- * DESIGN: an expression comes from a client and texts come from others, so no pair of them may cost much. PCRE2 limits the steps
- * from one starting point; from all points of a long text they may still add up to hours. So a text is searched in slices of
- * starting points, with as many steps for each point that a slice never takes more than SLICE_STEPS. A slice that runs into the limit
- * is made smaller, which gives each point more, down to LEAST_POINTS; one that went well is made larger. Between slices and
- * between texts the time spent is looked at: what a walk over n events may take grows with n only.
+ * DESIGN: an expression comes from a client and texts come from others, so no pair of them may cost much. PCRE2's own limits don't
+ * see to that: they count from each starting point anew, and a step may walk over a whole text. So every expression is compiled with
+ * automatic callouts, one before each item, and each callout is charged: TOLL, and the characters that lie behind the last one.
+ * What an item may walk over in vain, unseen (a{1000} that fails at its end, the text that a group took before), is added to the
+ * toll. The sum is a count, not a time: the same query on the same texts ends in the same way on every machine. A unit is 2 to 4 ns.
  *
- * Everything that PCRE2 allocates for a query comes from the query's arena. Its JIT was measured and left out: it saves 25 to 80 ns of
- * the 150 to 200 that a search costs here, for 6 us at each query and memory that the arena doesn't bound.
+ * Everything that PCRE2 allocates for a query comes from the query's arena. Its JIT was measured and left out: 6 us for each
+ * expression and memory that the arena doesn't bound, for code that most queries run on few events.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "pipeline_dsl/query/pattern.h"
@@ -15,17 +15,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/utf8.h"
 
-#define SLICE_STEPS 20000000u
-#define FIRST_POINTS ((size_t)1024)
-#define LEAST_POINTS ((size_t)16)
-#define MOST_POINTS ((size_t)65536)
+#define TOLL ((size_t)10)
+#define WORK_OF_TEXT ((uint64_t)20000000)  /* units for one text, and WORK_OF_BYTE for each byte of it */
+#define WORK_OF_BYTE ((uint64_t)100)
+#define WORK_OF_WALK ((uint64_t)500000000)  /* units in all, and WORK_OF_EACH for each text */
+#define WORK_OF_EACH ((uint64_t)5000)
 #define HEAP_KIB 16384u
-/* Ticks are close enough for a bound that nobody should meet: 1 to 2 s, and 20 to 40 us for each text. */
-#define TICKS_MOST 4000000000u
-#define TICKS_EACH 80000u
+
+struct weir_query_regex {
+    pcre2_code *code;
+    size_t in_vain; /* bytes that one item may walk over without a callout that tells */
+    struct weir_bytes pattern;
+};
 
 /* --- like ---------------------------------------------------------------------------------------------------------------- */
 
@@ -101,12 +104,42 @@ static size_t find_java_class(struct weir_bytes pattern)
     return pattern.size;
 }
 
-int weir_query_regex_compile(const void **regex, const struct weir_query_lexer *lexer, const struct weir_query_token *token)
+/* The largest count of a repetition; all of a text where there is a backreference. */
+static size_t find_in_vain(const pcre2_code *code, struct weir_bytes pattern)
+{
+    uint32_t backreferences;
+    size_t largest = 0;
+    if (pcre2_pattern_info(code, PCRE2_INFO_BACKREFMAX, &backreferences) != 0 || backreferences > 0)
+        return SIZE_MAX;
+    for (size_t i = 1; i < pattern.size; i++) {
+        size_t count = 0;
+        if (pattern.data[i - 1] == '{' || pattern.data[i - 1] == ',')
+            for (; i < pattern.size && pattern.data[i] >= '0' && pattern.data[i] <= '9' && count < SIZE_MAX / 100; i++)
+                count = count * 10 + (pattern.data[i] - '0');
+        largest = count > largest ? count : largest;
+    }
+    return largest;
+}
+
+static int complain(const struct weir_query_lexer *lexer, const struct weir_query_token *token, int code, size_t offset)
+{
+    struct weir_bytes pattern = token->value.text;
+    char text[160];
+    if (pcre2_get_error_message(code, (PCRE2_UCHAR *)text, sizeof text) < 0)
+        text[0] = '\0';
+    if (offset >= pattern.size)
+        return weir_query_fail(lexer, token->offset, token->length, "the regular expression can't be used: %s", text);
+    return weir_query_fail(lexer, token->offset, token->length, "the regular expression is wrong before `%s`: %s",
+                           weir_query_quote(pattern.data + offset, pattern.size - offset).text, text);
+}
+
+int weir_query_regex_compile(const struct weir_query_regex **out, const struct weir_query_lexer *lexer, const struct weir_query_token *token)
 {
     struct weir_bytes pattern = token->value.text;
     pcre2_general_context *general = pcre2_general_context_create(arena_alloc, arena_free, lexer->arena);
     pcre2_compile_context *compile = general ? pcre2_compile_context_create(general) : NULL;
-    if (!compile)
+    struct weir_query_regex *regex = weir_arena_alloc(lexer->arena, sizeof *regex);
+    if (!compile || !regex)
         return -ENOMEM;
     size_t java = find_java_class(pattern);
     if (java < pattern.size)
@@ -117,19 +150,13 @@ int weir_query_regex_compile(const void **regex, const struct weir_query_lexer *
     int code;
     PCRE2_SIZE offset;
     pcre2_set_newline(compile, PCRE2_NEWLINE_LF); /* whatever the library was built for */
-    *regex = pcre2_compile(pattern.data, pattern.size, PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT, &code, &offset, compile);
-    if (*regex)
-        return 0;
-    if (code == PCRE2_ERROR_HEAP_FAILED)
-        return -ENOMEM;
-    char text[160];
-    if (pcre2_get_error_message(code, (PCRE2_UCHAR *)text, sizeof text) < 0)
-        text[0] = '\0';
-    size_t most = offset < pattern.size ? offset : pattern.size;
-    struct weir_query_quote quote = weir_query_quote(pattern.data + most, pattern.size - most);
-    if (most == pattern.size)
-        return weir_query_fail(lexer, token->offset, token->length, "the regular expression can't be used: %s", text);
-    return weir_query_fail(lexer, token->offset, token->length, "the regular expression is wrong before `%s`: %s", quote.text, text);
+    regex->code = pcre2_compile(pattern.data, pattern.size, PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C | PCRE2_AUTO_CALLOUT, &code, &offset, compile);
+    if (!regex->code)
+        return code == PCRE2_ERROR_HEAP_FAILED ? -ENOMEM : complain(lexer, token, code, offset);
+    regex->in_vain = find_in_vain(regex->code, pattern);
+    regex->pattern = pattern;
+    *out = regex;
+    return 0;
 }
 
 /* --- regular expressions: searching -------------------------------------------------------------------------------------- */
@@ -149,66 +176,56 @@ static int too_many_steps(struct weir_bytes pattern, struct weir_error *error)
                           weir_query_quote(pattern.data, pattern.size).text);
 }
 
-static size_t character_start(struct weir_bytes text, size_t at)
+/* PCRE2 calls it before each item. */
+static int charge(pcre2_callout_block *block, void *argument)
 {
-    while (at < text.size && (text.data[at] & 0xc0) == 0x80)
-        at++;
-    return at;
-}
-
-/* PCRE2's code: 0 or more, or its error. `text` is UTF-8. */
-static int search(const pcre2_code *regex, struct weir_query_scratch *scratch, struct weir_bytes text, uint64_t ticks_most)
-{
-    size_t start = 0, points = FIRST_POINTS;
-    for (;;) {
-        size_t left = text.size - start + 1; /* an empty match may begin at the end */
-        points = points < left ? points : left;
-        pcre2_set_offset_limit(scratch->match_context, start + points - 1);
-        pcre2_set_match_limit(scratch->match_context, SLICE_STEPS / (uint32_t)points);
-        uint64_t began = weir_clock_ticks();
-        int rc = pcre2_match(regex, text.data, text.size, start, PCRE2_NO_UTF_CHECK, scratch->match_data, scratch->match_context);
-        scratch->regex_ticks += weir_clock_ticks() - began;
-        if (rc == PCRE2_ERROR_NOMATCH && points < left) {
-            start = character_start(text, start + points);
-            points = points < MOST_POINTS ? points * 2 : points;
-        } else if (rc == PCRE2_ERROR_MATCHLIMIT && points > LEAST_POINTS) {
-            points = points / 4 > LEAST_POINTS ? points / 4 : LEAST_POINTS;
-        } else {
-            return rc;
-        }
-        if (scratch->regex_ticks > ticks_most)
-            return PCRE2_ERROR_MATCHLIMIT;
-    }
+    struct weir_query_scratch *scratch = argument;
+    size_t at = block->current_position;
+    scratch->regex_work += scratch->toll + (at > scratch->at ? at - scratch->at : 0);
+    scratch->at = at;
+    return scratch->regex_work > scratch->work_most ? PCRE2_ERROR_CALLOUT : 0;
 }
 
 static int prepare(struct weir_query_scratch *scratch)
 {
-    if (scratch->match_context)
-        return 0;
-    scratch->match_data = pcre2_match_data_create(1, NULL);
-    scratch->match_context = scratch->match_data ? pcre2_match_context_create(NULL) : NULL;
     if (!scratch->match_context) {
-        weir_query_scratch_release(scratch);
-        return -ENOMEM;
+        scratch->match_data = pcre2_match_data_create(1, NULL);
+        scratch->match_context = scratch->match_data ? pcre2_match_context_create(NULL) : NULL;
+        if (!scratch->match_context) {
+            weir_query_scratch_release(scratch);
+            return PCRE2_ERROR_NOMEMORY;
+        }
+        pcre2_set_match_limit(scratch->match_context, UINT32_MAX);
+        pcre2_set_heap_limit(scratch->match_context, HEAP_KIB);
     }
-    pcre2_set_heap_limit(scratch->match_context, HEAP_KIB);
+    pcre2_set_callout(scratch->match_context, charge, scratch);
     return 0;
 }
 
-int weir_query_regex_search(const void *regex, struct weir_bytes pattern, struct weir_query_scratch *scratch, struct weir_bytes text,
+/* PCRE2's code: 0 or more, or its error. `text` is UTF-8. */
+static int search(const struct weir_query_regex *regex, struct weir_query_scratch *scratch, struct weir_bytes text)
+{
+    uint64_t walk = WORK_OF_WALK + ++scratch->regex_count * WORK_OF_EACH;
+    uint64_t most = scratch->regex_work + WORK_OF_TEXT + text.size * WORK_OF_BYTE;
+    scratch->work_most = most < walk ? most : walk;
+    if (scratch->regex_work > scratch->work_most)
+        return PCRE2_ERROR_CALLOUT;
+    scratch->at = 0;
+    scratch->toll = TOLL + (regex->in_vain < text.size ? regex->in_vain : text.size);
+    return pcre2_match(regex->code, text.data, text.size, 0, PCRE2_NO_UTF_CHECK, scratch->match_data, scratch->match_context);
+}
+
+int weir_query_regex_search(const struct weir_query_regex *regex, struct weir_query_scratch *scratch, struct weir_bytes text,
                             struct weir_error *error)
 {
-    uint64_t ticks_most = TICKS_MOST + ++scratch->regex_count * TICKS_EACH;
-    int rc = prepare(scratch) == 0 ? PCRE2_ERROR_NOMATCH : PCRE2_ERROR_NOMEMORY;
-    if (rc == PCRE2_ERROR_NOMATCH && scratch->regex_ticks > ticks_most)
-        rc = PCRE2_ERROR_MATCHLIMIT;
-    else if (rc == PCRE2_ERROR_NOMATCH && weir_utf8_valid(text.data, text.size))
-        rc = search(regex, scratch, text, ticks_most);
-    else if (rc == PCRE2_ERROR_NOMATCH) {
+    int rc = prepare(scratch);
+    if (rc == 0 && weir_utf8_valid(text.data, text.size)) {
+        rc = search(regex, scratch, text);
+    } else if (rc == 0) {
         struct weir_arena arena;
         weir_arena_init(&arena, 0, SIZE_MAX);
         text.data = weir_utf8_repair(&arena, text.data, &text.size);
-        rc = text.data ? search(regex, scratch, text, ticks_most) : PCRE2_ERROR_NOMEMORY;
+        rc = text.data ? search(regex, scratch, text) : PCRE2_ERROR_NOMEMORY;
         weir_arena_release(&arena);
     }
     if (rc >= 0)
@@ -217,5 +234,5 @@ int weir_query_regex_search(const void *regex, struct weir_bytes pattern, struct
         return 0;
     if (rc == PCRE2_ERROR_NOMEMORY)
         return weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "query error: no memory for a regular expression");
-    return too_many_steps(pattern, error);
+    return too_many_steps(regex->pattern, error);
 }

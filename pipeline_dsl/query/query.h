@@ -115,10 +115,12 @@ bool weir_query_key(const struct weir_query *query, struct weir_bytes *host, str
  * for each message. */
 struct weir_query_scratch {
     void *match_data, *match_context; /* PCRE2's; made when first needed */
-    uint64_t regex_ticks, regex_count;
+    uint64_t regex_work, regex_count; /* units of work, and searches, so far */
+    uint64_t work_most;               /* of the search that runs, as are toll and at */
+    size_t toll, at;
 };
 
-#define WEIR_QUERY_SCRATCH_INIT { NULL, NULL, 0, 0 }
+#define WEIR_QUERY_SCRATCH_INIT { NULL, NULL, 0, 0, 0, 0, 0 }
 
 void weir_query_scratch_release(struct weir_query_scratch *scratch);
 

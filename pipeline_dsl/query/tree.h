@@ -28,12 +28,14 @@ struct weir_query_operand {
     struct weir_query_value value; /* of what is no field */
 };
 
+struct weir_query_regex;
+
 struct weir_query_node {
     enum weir_query_node_kind kind;
     bool negated;
     struct weir_query_node *first, *next; /* child, sibling */
     struct weir_query_operand left, right;
-    const void *regex;                    /* of REGEX: PCRE2's code */
+    const struct weir_query_regex *regex; /* of REGEX */
 };
 
 struct weir_query {

@@ -144,6 +144,14 @@ static void a_run_of_words_is_no_depth(void **state)
     free(text);
 }
 
+static char *repeat(const char *letter, size_t count)
+{
+    char *text = malloc(count + 1);
+    memset(text, *letter, count);
+    text[count] = '\0';
+    return text;
+}
+
 /* `TERM or TERM or …` */
 static char *run_of(const char *term, const char *word, size_t count)
 {
@@ -200,25 +208,47 @@ static void an_exploding_expression_is_an_error_and_no_answer(void **state)
     }
 }
 
-/* Each text alone is within the steps; the walk is not. */
+/* Each text alone is within the steps; the walk is not. Counted, so that it ends at the same text each time. */
 static void many_slow_texts_add_up(void **state)
 {
     (void)state;
-    char *a = malloc(201);
+    char a[201];
     memset(a, 'a', 200);
     a[200] = '\0';
     struct weir_bytes description = bytes(a);
     struct weir_query *query = parsed("description ~= \"a*a*[bc]\"");
-    struct weir_query_scratch scratch = WEIR_QUERY_SCRATCH_INIT;
-    struct weir_error error = WEIR_ERROR_INIT;
-    int rc = 0;
-    scratch.regex_ticks = 4000000000u; /* as if it had run for long already */
-    for (unsigned i = 0; i < 100 && rc == 0; i++)
-        rc = weir_query_match(query, &scratch, &view, &description, &error);
-    assert_int_equal(rc, -E2BIG);
-    weir_query_scratch_release(&scratch);
+    unsigned ended_at[2];
+    for (size_t i = 0; i < 2; i++) {
+        struct weir_query_scratch scratch = WEIR_QUERY_SCRATCH_INIT;
+        struct weir_error error = WEIR_ERROR_INIT;
+        int rc = 0;
+        scratch.regex_work = 490000000; /* as if most had been done already */
+        for (ended_at[i] = 0; ended_at[i] < 100 && rc == 0; ended_at[i]++)
+            rc = weir_query_match(query, &scratch, &view, &description, &error);
+        assert_int_equal(rc, -E2BIG);
+        weir_query_scratch_release(&scratch);
+    }
+    assert_true(ended_at[0] > 0 && ended_at[0] < 100);
+    assert_int_equal(ended_at[0], ended_at[1]);
     weir_query_free(query);
-    free(a);
+}
+
+/* What walks over much between two callouts is charged for it: these would take minutes on a text of this size. */
+static void what_walks_in_vain_is_charged(void **state)
+{
+    (void)state;
+    static const char *const walk_far[] = { "a*a*[cd]", "(a*)\\\\1[cd]", "a{60000}c|a{60000}d", "(?<=a{60000}b)c|a{60000}d", "[^b]*[^c]*[de]" };
+    char *text = repeat("a", 2 << 20);
+    for (size_t i = 59999; i < (size_t)2 << 20; i += 60000)
+        text[i] = 'b';
+    for (size_t i = 0; i < sizeof walk_far / sizeof *walk_far; i++) {
+        char query[100];
+        struct weir_error error = WEIR_ERROR_INIT;
+        snprintf(query, sizeof query, "description ~= \"%s\"", walk_far[i]);
+        if (answer(query, bytes(text), &error) != -E2BIG)
+            fail_msg("%s", query);
+    }
+    free(text);
 }
 
 struct walk {
@@ -330,6 +360,7 @@ int main(void)
         cmocka_unit_test(size_has_a_limit),
         cmocka_unit_test(an_exploding_expression_is_an_error_and_no_answer),
         cmocka_unit_test(many_slow_texts_add_up),
+        cmocka_unit_test(what_walks_in_vain_is_charged),
         cmocka_unit_test(threads_share_a_query),
         cmocka_unit_test(a_long_text_is_searched_whole),
         cmocka_unit_test(nuls_and_newlines_are_part_of_a_text),
