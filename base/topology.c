@@ -27,3 +27,17 @@ const char *weir_part_name(enum weir_part part)
     static const char *const names[] = { "", "size", "push", "pop" };
     return (unsigned)part < sizeof names / sizeof *names ? names[part] : "?";
 }
+
+uint32_t weir_topology_ring_way(const struct weir_topology *topology, uint32_t queue)
+{
+    const struct weir_topology_queue *ring = &topology->queues[queue];
+    return ring->way != WEIR_NONE ? ring->way : topology->pipelines[topology->stages[ring->stage].pipeline].way;
+}
+
+bool weir_topology_is_sole(const struct weir_topology *topology, uint32_t queue)
+{
+    for (uint32_t i = 0; i < topology->queue_count; i++)
+        if (i != queue && topology->queues[i].stage == topology->queues[queue].stage)
+            return false;
+    return true;
+}

@@ -168,6 +168,11 @@ struct weir_topology {
     uint32_t pool_count, pipeline_count, stage_count, queue_count, way_count, instance_count, expectation_count;
 };
 
+/* Whose replies a ring holds, or WEIR_NONE. A topology of before rings had a way of their own says it by the pipeline. */
+uint32_t weir_topology_ring_way(const struct weir_topology *topology, uint32_t queue);
+/* Has its stage no other queue? A reply has one for each way in that it answers. */
+bool weir_topology_is_sole(const struct weir_topology *topology, uint32_t queue);
+
 /* Tags run from 0 to this, exclusive. */
 static inline uint32_t weir_topology_tag_count(const struct weir_topology *topology)
 {

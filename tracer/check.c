@@ -211,8 +211,8 @@ static struct weir_check_measure scaled(struct weir_check_measure measure, doubl
 static double limits(const struct weir_profile *profile, uint32_t queue)
 {
     const struct weir_topology_queue *shape = &profile->topology.queues[queue];
-    uint32_t way = profile->topology.pipelines[profile->topology.stages[shape->stage].pipeline].way;
-    if (shape->kind != WEIR_QUEUE_REPLY || way == WEIR_NONE || !profile->ways[way].end.connections)
+    uint32_t way = shape->kind == WEIR_QUEUE_REPLY ? weir_topology_ring_way(&profile->topology, queue) : WEIR_NONE;
+    if (way == WEIR_NONE || !profile->ways[way].end.connections)
         return 1;
     return (double)profile->ways[way].end.connections;
 }
@@ -255,17 +255,29 @@ static struct weir_check_measure drops(const struct weir_profile *profile, const
     return measured(value, value, value);
 }
 
-static struct weir_check_measure queue_metric(const struct weir_profile *profile, const struct weir_topology_term *term)
+static struct weir_check_measure one_queue(const struct weir_profile *profile, const struct weir_topology_term *term, uint32_t queue)
 {
-    uint32_t queue = term->stage == WEIR_NONE ? WEIR_NONE : profile->topology.stages[term->stage].queue;
-    if (queue == WEIR_NONE)
-        return missing("it has no queue");
     switch (term->metric) {
     case WEIR_METRIC_WAIT: return of_histogram(profile, &profile->queues[queue].wait, term->statistic);
     case WEIR_METRIC_WAKEUP: return of_histogram(profile, &profile->queues[queue].wakeup, term->statistic);
     case WEIR_METRIC_DEPTH: return depth_of(profile, queue, term->statistic, term->unit == WEIR_BYTES);
     default: return fill(profile, queue, term->statistic);
     }
+}
+
+/* Of several rings of a reply the one that is furthest from what is expected. */
+static struct weir_check_measure queue_metric(const struct weir_profile *profile, const struct weir_topology_term *term)
+{
+    struct weir_check_measure worst = missing("it has no queue");
+    bool small_is_bad = term->comparison == WEIR_GT || term->comparison == WEIR_GE;
+    for (uint32_t i = 0; term->stage != WEIR_NONE && i < profile->topology.queue_count; i++) {
+        if (profile->topology.queues[i].stage != term->stage)
+            continue;
+        struct weir_check_measure one = one_queue(profile, term, i);
+        if (!worst.measured || (one.measured && (small_is_bad ? one.value < worst.value : one.value > worst.value)))
+            worst = one;
+    }
+    return worst;
 }
 
 /* --- throughput --------------------------------------------------------------------------------------------------------------- */

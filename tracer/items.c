@@ -25,8 +25,13 @@ int weir_items_init(struct weir_items *items, const struct weir_topology *topolo
     items->stages = calloc((size_t)items->instance_count + 1, sizeof *items->stages);
     items->queues = calloc((size_t)items->queue_count + 1, sizeof *items->queues);
     for (uint32_t i = 0; items->stages && i < items->instance_count; i++) {
-        const struct weir_topology_stage *stage = &topology->stages[topology->instances[i].stage];
-        items->stages[i].reply_queue = stage->verb == WEIR_REPLY ? stage->queue : WEIR_NONE;
+        const struct weir_topology_instance *instance = &topology->instances[i];
+        const struct weir_topology_stage *stage = &topology->stages[instance->stage];
+        items->stages[i].replies = stage->verb == WEIR_REPLY && stage->queue != WEIR_NONE;
+        items->stages[i].ring = WEIR_NONE;
+        for (uint32_t k = 0; items->stages[i].replies && k < topology->queue_count; k++)
+            if (topology->queues[k].stage == instance->stage && weir_topology_ring_way(topology, k) == instance->way)
+                items->stages[i].ring = k;
     }
     for (uint32_t i = 0; items->queues && i < items->queue_count; i++)
         items->queues[i].is_ring = topology->queues[i].kind == WEIR_QUEUE_REPLY;
@@ -111,10 +116,10 @@ static void add_stage(struct weir_items *items, uint32_t instance, const struct 
                       uint64_t to)
 {
     struct weir_items_stage *stage = &items->stages[instance];
-    bool is_reply = stage->reply_queue != WEIR_NONE, is_sent = is_reply && record->queue == stage->reply_queue;
+    bool is_sent = stage->ring != WEIR_NONE && record->queue == stage->ring;
     if (!is_sent)
         stage->stamped += record->weight;
-    if (is_reply && !is_sent)
+    if (stage->replies && !is_sent)
         return;
     if (!(record->flags & WEIR_RECORD_CONTINUES)) {
         stage->bytes += (double)record->bytes * record->weight;

@@ -18,7 +18,8 @@
 
 /* One stage instance. */
 struct weir_items_stage {
-    uint32_t reply_queue;           /* of a reply: its ring; else WEIR_NONE */
+    bool replies;                   /* a reply, to one way in at least */
+    uint32_t ring;                  /* of a reply to this way in, or WEIR_NONE */
     struct weir_histogram *service; /* null while nothing came */
     uint64_t stamped;
     double bytes, bytes_weight; /* sizes of the items that passed, and how many they were */

@@ -70,7 +70,7 @@ static void add_stage(struct weir_rows *rows, struct weir_profile *profile, uint
             way = add(profile, instance->name, row);
             profile->rows[way].stage = index;
             profile->rows[way].way = instance->way;
-            profile->rows[way].pool = stage->pool;
+            profile->rows[way].pool = instance->pool;
         } else {
             profile->rows[row].way = instance->way;
         }

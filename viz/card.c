@@ -286,12 +286,16 @@ static void queue_measured(const struct weir_card *card, uint32_t index)
         snprintf(label, sizeof label, "size (%s)", weir_sized_name(shape->sized));
         part_row(card, shape->stage, WEIR_PART_SIZE, label);
     }
-    part_row(card, shape->stage, WEIR_PART_PUSH, "push");
+    /* Of several rings nobody knows which one a part's time went to. */
+    bool sole = weir_topology_is_sole(card->topology, index);
+    if (sole)
+        part_row(card, shape->stage, WEIR_PART_PUSH, "push");
     pair_row(card, "wait p50 · p99", weir_figure_ns(weir_view_quantile(&queue->wait, 0.5)),
              weir_figure_ns(weir_view_quantile(&queue->wait, 0.99)));
     pair_row(card, "wakeup p50 · p99", weir_figure_ns(weir_view_quantile(&queue->wakeup, 0.5)),
              weir_figure_ns(weir_view_quantile(&queue->wakeup, 0.99)));
-    part_row(card, shape->stage, WEIR_PART_POP, "pop");
+    if (sole)
+        part_row(card, shape->stage, WEIR_PART_POP, "pop");
     depth_rows(card, index);
     refusal_rows(card, queue);
 }
@@ -315,7 +319,8 @@ void weir_card_queue(const struct weir_card *card, uint32_t index)
     const struct weir_profile_row *measured = card->profile ? weir_view_row(card->profile, shape->stage, WEIR_PART_NONE) : NULL;
     struct weir_buffer name = WEIR_BUFFER_INIT;
     bool handoff = shape->kind == WEIR_QUEUE_HANDOFF;
-    weir_buffer_puts(&name, card->topology->pipeline_count > 1 ? stage->full_name : stage->name);
+    bool sole = weir_topology_is_sole(card->topology, index);
+    weir_buffer_puts(&name, !sole ? shape->name : card->topology->pipeline_count > 1 ? stage->full_name : stage->name);
     if (!handoff)
         weir_buffer_puts(&name, " ring");
     if (shape->to_pool != WEIR_NONE)

@@ -128,6 +128,13 @@ static bool pool_used(const struct graph *graph, uint32_t pool)
     return false;
 }
 
+/* A reply has a ring for each way in that it answers. All but the first stand beside that one. */
+static bool is_other_ring(const struct graph *graph, uint32_t queue)
+{
+    const struct weir_topology_queue *shape = &graph->card.topology->queues[queue];
+    return shape->kind == WEIR_QUEUE_REPLY && stage_at(graph, shape->stage)->queue != queue;
+}
+
 static void nodes(const struct graph *graph)
 {
     const struct weir_topology *topology = graph->card.topology;
@@ -142,6 +149,9 @@ static void nodes(const struct graph *graph)
         if (stage->pool == WEIR_NONE && !is_queue_only(stage))
             stage_node(graph, i, "  ");
     }
+    for (uint32_t i = 0; i < topology->queue_count; i++)
+        if (is_other_ring(graph, i))
+            queue_node(graph, i, "  ");
 }
 
 /* --- edges ------------------------------------------------------------------------------------------------------------------ */
@@ -249,6 +259,31 @@ static void ring_edge(const struct graph *graph, uint32_t stage, bool back, bool
     weir_buffer_puts(out, "]\n");
 }
 
+/* From the stage before a reply into each of its other rings, and out of them. */
+static void other_rings(const struct graph *graph)
+{
+    struct weir_buffer *out = graph->card.out;
+    const struct weir_topology *topology = graph->card.topology;
+    for (uint32_t i = 0; i < topology->queue_count; i++) {
+        uint32_t stage = topology->queues[i].stage;
+        if (!is_other_ring(graph, i))
+            continue;
+        bool back = leads_back(graph, topology->queues[i].from_pool, topology->queues[i].to_pool, stage, stage);
+        const char *ports = " tailport=e headport=w";
+        if (stage > topology->pipelines[stage_at(graph, stage)->pipeline].first_stage) {
+            weir_buffer_puts(out, "  ");
+            if (back)
+                weir_buffer_printf(out, "queue%u -> ", i);
+            node_out(out, graph, stage - 1);
+            if (!back)
+                weir_buffer_printf(out, " -> queue%u", i);
+            weir_buffer_printf(out, " [dir=%s%s]\n", back ? "back" : "forward", ports);
+        }
+        weir_buffer_printf(out, back ? "  stage%u -> queue%u [dir=back%s]\n" : "  queue%u -> stage%u [dir=forward%s]\n",
+                           back ? stage : i, back ? i : stage, ports);
+    }
+}
+
 /* What a stage gave up goes straight to the reply. Such an edge doesn't take part in the ranking. */
 static void short_ways(const struct graph *graph)
 {
@@ -287,6 +322,7 @@ static void edges(const struct graph *graph)
         if ((stage->verb == WEIR_THEN || stage->verb == WEIR_TEE) && topology->pipelines[stage->target].stage_count)
             flow(graph, i, topology->pipelines[stage->target].first_stage);
     }
+    other_rings(graph);
     short_ways(graph);
 }
 

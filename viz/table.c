@@ -86,6 +86,13 @@ static void row_name(const struct weir_profile *profile, const struct weir_profi
     weir_buffer_release(&text);
 }
 
+/* Of a shared tail's stages each has a row for what belongs to no way in; mostly nothing does. */
+static bool nothing_inside(const struct weir_profile_row *row)
+{
+    return row->part_of != WEIR_NONE && row->part == WEIR_PART_NONE && row->way == WEIR_NONE && row->items == 0 && row->samples == 0 &&
+           row->cpu_ns <= 0;
+}
+
 static void stage_row(const struct weir_profile *profile, const struct weir_profile_row *row, struct weir_grid *grid)
 {
     row_name(profile, row, grid);
@@ -117,7 +124,7 @@ static void stages(const struct weir_profile *profile, struct weir_buffer *out)
     /* What is no stage stands at the end. */
     for (int outside = 0; outside < 2; outside++)
         for (uint32_t i = 0; i < profile->row_count; i++)
-            if ((profile->rows[i].stage == WEIR_NONE) == (outside == 1))
+            if ((profile->rows[i].stage == WEIR_NONE) == (outside == 1) && !nothing_inside(&profile->rows[i]))
                 stage_row(profile, &profile->rows[i], &grid);
     finish(&grid, out);
 }

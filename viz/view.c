@@ -45,7 +45,7 @@ double weir_view_edge_bytes(const struct weir_profile_edge *edge)
 bool weir_view_edge_is_short(const struct weir_profile *profile, const struct weir_profile_edge *edge)
 {
     const struct weir_topology_stage *from = &profile->topology.stages[edge->from], *to = &profile->topology.stages[edge->to];
-    return to->verb == WEIR_REPLY && from->pipeline == to->pipeline && edge->from + 1 < edge->to;
+    return to->verb == WEIR_REPLY && edge->from + 1 != edge->to && from->verb != WEIR_THEN && from->verb != WEIR_TEE;
 }
 
 double weir_view_share(const struct weir_profile *profile, const struct weir_profile_row *row)
@@ -147,11 +147,11 @@ double weir_view_max(const struct weir_histogram *histogram)
 }
 
 /* How many of the limit there are: a reply ring has one for each connection. */
-static double limits(const struct weir_profile *profile, const struct weir_topology_queue *queue)
+static double limits(const struct weir_profile *profile, uint32_t queue)
 {
-    if (queue->kind != WEIR_QUEUE_REPLY)
+    if (profile->topology.queues[queue].kind != WEIR_QUEUE_REPLY)
         return 1;
-    uint32_t way = profile->topology.pipelines[profile->topology.stages[queue->stage].pipeline].way;
+    uint32_t way = weir_topology_ring_way(&profile->topology, queue);
     uint64_t connections = 0;
     for (uint32_t i = 0; i < profile->topology.way_count; i++)
         if (way == WEIR_NONE || way == i)
@@ -162,13 +162,13 @@ static double limits(const struct weir_profile *profile, const struct weir_topol
 double weir_view_limit_items(const struct weir_profile *profile, uint32_t queue)
 {
     const struct weir_topology_queue *shape = &profile->topology.queues[queue];
-    return shape->limit_items ? (double)shape->limit_items * limits(profile, shape) : NAN;
+    return shape->limit_items ? (double)shape->limit_items * limits(profile, queue) : NAN;
 }
 
 double weir_view_limit_bytes(const struct weir_profile *profile, uint32_t queue)
 {
     const struct weir_topology_queue *shape = &profile->topology.queues[queue];
-    return shape->limit_bytes ? (double)shape->limit_bytes * limits(profile, shape) : NAN;
+    return shape->limit_bytes ? (double)shape->limit_bytes * limits(profile, queue) : NAN;
 }
 
 double weir_view_fill(const struct weir_profile *profile, uint32_t queue)

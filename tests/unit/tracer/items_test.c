@@ -176,9 +176,53 @@ static void lies_are_left_out(void **state)
     assert_int_equal(items.lost, 0);
 }
 
+/* Two ways in share a reply, each with a ring: what one's ring brings is sent for that one. A third is owed nothing. */
+static void each_way_in_has_its_ring(void **state)
+{
+    (void)state;
+    struct weir_topology_instance instances[STAGES + 2];
+    struct weir_topology_queue queues[3];
+    struct weir_topology_way ways[3] = { { "a", 0, LISTEN, true }, { "b", 0, LISTEN, true }, { "u", 0, LISTEN, false } };
+    memcpy(instances, topology.instances, STAGES * sizeof *instances);
+    memcpy(queues, topology.queues, 2 * sizeof *queues);
+    queues[2] = queues[1];
+    queues[2].way = 1;
+    for (uint32_t i = 1; i < 3; i++)
+        instances[STAGES + i - 1] = (struct weir_topology_instance){ "p.reply", REPLY, i, 0 };
+    topology.instances = instances;
+    topology.instance_count = STAGES + 2;
+    topology.queues = queues;
+    topology.queue_count = 3;
+    topology.ways = ways;
+    topology.way_count = 3;
+    weir_items_release(&items);
+    assert_int_equal(weir_items_init(&items, &topology), 0);
+    items.ns_per_tick = 0.5;
+    items.begin_ticks = 1000;
+    weir_items_begin(&items, 3, 1000);
+    struct weir_contract_record finished = { .weight = 1, .queue = 0, .first = INSTANCE(STAGES), .tick_count = 2, .way = 1,
+                                             .ticks = { 2000, 2010 } };
+    struct weir_contract_record sent = { .push_ticks = 2010, .weight = 1, .queue = 2, .first = INSTANCE(STAGES), .tick_count = 2, .way = 1,
+                                         .ticks = { 2100, 2140 } };
+    struct weir_contract_record unanswered = { .weight = 1, .queue = 0, .first = INSTANCE(STAGES + 1), .tick_count = 2, .way = 2,
+                                               .ticks = { 2000, 2010 } };
+    weir_items_add(&items, 3, 1, 0, &finished, 1);
+    weir_items_add(&items, 3, 1, 1, &sent, 1);
+    weir_items_add(&items, 3, 1, 2, &unanswered, 1);
+    assert_int_equal(items.hostile, 0);
+    assert_int_equal(items.stages[STAGES].stamped, 1);
+    assert_int_equal(items.stages[STAGES].service->count, 1);
+    assert_int_equal(items.stages[STAGES].service->max, 20);
+    assert_int_equal(items.queues[2].wait.count, 1);
+    assert_int_equal(items.stages[STAGES + 1].stamped, 1);
+    assert_null(items.stages[STAGES + 1].service);
+    assert_null(items.stages[REPLY].service);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_way_in_has_its_ring, start, stop),
         cmocka_unit_test_setup_teardown(counts_once_from_two_sources, start, stop),
         cmocka_unit_test_setup_teardown(only_what_the_window_holds, start, stop),
         cmocka_unit_test_setup_teardown(weights_and_chains, start, stop),
