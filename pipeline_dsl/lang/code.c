@@ -270,7 +270,7 @@ static const struct row rows[WEIR_CODE_COUNT] = {
     },
     [WEIR_E070_BAD_QUERY] = {
         "E070", "that is no query",
-        "A filter speaks the language of Riemann's queries:\n"
+        "A filter speaks the language of Riemann's queries, as an index does:\n"
         "\n"
         "    filter 'state = \"critical\" or service =~ \"disk%\" and not tagged \"test\"'\n"
         "    filter 'metric >= 0.95 and host ~= \"^web\\\\d+$\" and (ttl = nil or ttl > 10)'\n"

@@ -133,7 +133,8 @@ static int complain(const struct weir_query_lexer *lexer, const struct weir_quer
                            weir_query_quote(pattern.data + offset, pattern.size - offset).text, text);
 }
 
-int weir_query_regex_compile(const struct weir_query_regex **out, const struct weir_query_lexer *lexer, const struct weir_query_token *token)
+int weir_query_regex_compile(const struct weir_query_regex **out, const struct weir_query_lexer *lexer,
+                             const struct weir_query_token *token)
 {
     struct weir_bytes pattern = token->value.text;
     pcre2_general_context *general = pcre2_general_context_create(arena_alloc, arena_free, lexer->arena);
@@ -144,13 +145,14 @@ int weir_query_regex_compile(const struct weir_query_regex **out, const struct w
     size_t java = find_java_class(pattern);
     if (java < pattern.size)
         return weir_query_fail(lexer, token->offset, token->length,
-                               "the regular expression has a class in a class, or && in one, at `%s`: write out what it stands for, or \\\\ "
-                               "in front of the character",
+                               "the regular expression has a class in a class, or && in one, at `%s`: write out what it stands for, "
+                               "or \\\\ in front of the character",
                                weir_query_quote(pattern.data + java, pattern.size - java).text);
+    const uint32_t options = PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C | PCRE2_AUTO_CALLOUT;
     int code;
     PCRE2_SIZE offset;
     pcre2_set_newline(compile, PCRE2_NEWLINE_LF); /* whatever the library was built for */
-    regex->code = pcre2_compile(pattern.data, pattern.size, PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C | PCRE2_AUTO_CALLOUT, &code, &offset, compile);
+    regex->code = pcre2_compile(pattern.data, pattern.size, options, &code, &offset, compile);
     if (!regex->code)
         return code == PCRE2_ERROR_HEAP_FAILED ? -ENOMEM : complain(lexer, token, code, offset);
     regex->in_vain = find_in_vain(regex->code, pattern);

@@ -18,7 +18,8 @@ struct weir_query_regex;
 bool weir_query_like(struct weir_bytes pattern, struct weir_bytes text);
 
 /* Compiles the expression that `token` is; complains at the token. */
-int weir_query_regex_compile(const struct weir_query_regex **regex, const struct weir_query_lexer *lexer, const struct weir_query_token *token);
+int weir_query_regex_compile(const struct weir_query_regex **regex, const struct weir_query_lexer *lexer,
+                             const struct weir_query_token *token);
 
 /* Does the expression match anywhere in the text? 1, 0 or -errno. */
 int weir_query_regex_search(const struct weir_query_regex *regex, struct weir_query_scratch *scratch, struct weir_bytes text,

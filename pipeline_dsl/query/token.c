@@ -195,8 +195,8 @@ static int bad_number(const struct weir_query_lexer *lexer, const struct weir_qu
     if (text[*text == '-'] == '.')
         return weir_query_fail(lexer, token->offset, token->length, "`%s` is no number: a digit comes before the point, as in 0.5",
                                quote.text);
-    return weir_query_fail(lexer, token->offset, token->length, "`%s` is no number; numbers are written -5, 5N, 1.5, 1e5, 1E-5, -Infinity or NaN",
-                           quote.text);
+    return weir_query_fail(lexer, token->offset, token->length, "`%s` is no number; numbers are written -5, 5N, 1.5, 1e5, 1E-5, "
+                           "-Infinity or NaN", quote.text);
 }
 
 /* An integer that fits 64 bits is one, whether N is behind it or not; a larger one keeps its digits. */
@@ -210,8 +210,8 @@ static int take_integer(const struct weir_query_lexer *lexer, struct weir_query_
     }
     if (!is_big) {
         struct weir_query_quote quote = weir_query_quote(text, token->length);
-        return weir_query_fail(lexer, token->offset, token->length, "`%s` doesn't fit 64 bits: an N behind it makes it an integer of any size",
-                               quote.text);
+        return weir_query_fail(lexer, token->offset, token->length, "`%s` doesn't fit 64 bits: an N behind it makes it an integer of "
+                               "any size", quote.text);
     }
     const char *digits = text + (*text == '-');
     const char *behind = skip_digits(digits);
