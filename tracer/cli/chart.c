@@ -6,7 +6,7 @@
 
 #define MARGIN_LEFT 78
 #define MARGIN_RIGHT 16
-#define MARGIN_TOP 50
+#define MARGIN_TOP 62
 #define MARGIN_BOTTOM 46
 #define LETTER 6.6 /* about the width of one in a tick's text */
 #define POINTS_SHOWN 24u /* more are a line alone */
@@ -200,7 +200,7 @@ static void draw_notes(struct weir_buffer *out, const struct chart *chart, const
         double at = shown(rx, note->x) ? MARGIN_LEFT + place(rx, note->x) * w : -1;
         if (at < free_from)
             continue;
-        weir_buffer_printf(out, "<text x='%.1f' y='%d' class='note'>", at, MARGIN_TOP + 12);
+        weir_buffer_printf(out, "<text x='%.1f' y='%d' class='note'>", at, MARGIN_TOP - 6);
         chart_text(out, note->text);
         weir_buffer_puts(out, "</text>\n");
         free_from = at + LETTER * (double)strlen(note->text) + 6;

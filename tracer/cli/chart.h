@@ -27,7 +27,7 @@ struct chart_series {
     bool thin; /* a guide, drawn fainter and without points */
 };
 
-/* Words at the upper edge, from x on; left out where they would run into those before them. */
+/* Words above the upper edge, from x on; left out where they would run into those before them. */
 struct chart_note {
     double x;
     char text[32];

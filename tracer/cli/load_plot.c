@@ -231,7 +231,7 @@ void load_plot(struct weir_buffer *out, const struct load_sweep *sweep)
                        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' width='%d' height='%d' font-family='DejaVu "
                        "Sans, sans-serif'>\n"
                        "<style>.title{font-size:14px;font-weight:bold}.label{font-size:12px}.tick{font-size:11px}"
-                       ".note{font-size:11px;fill:#555;stroke:#fff;stroke-width:3px;paint-order:stroke}"
+                       ".note{font-size:11px;fill:#555}"
                        ".grid{stroke:#ddd;stroke-width:1}.axis{stroke:#333;fill:none}</style>\n<rect width='100%%' "
                        "height='100%%' fill='white'/>\n",
                        width, height, width, height);
