@@ -316,13 +316,20 @@ static void pin_all(struct weir_index_walk *walk, struct weir_index_segment *seg
         walk->entries[i]->pins++;
 }
 
-static void pin_overdue(struct weir_index_walk *walk, struct weir_index_shard *shard, struct weir_index_segment *segment, int64_t now_us)
-    WEIR_REQUIRES(shard->mutex)
+/* Whether an entry may be overdue. */
+static bool some_due(const struct weir_index_segment *segment, int64_t now_us)
 {
     uint32_t now = due_unit((double)now_us), some = 0;
     for (uint32_t i = 0; i < WEIR_INDEX_SEGMENT_SLOTS; i++)
         some |= segment->slots[i].due <= now;
-    if (!some)
+    return some;
+}
+
+static void pin_overdue(struct weir_index_walk *walk, struct weir_index_shard *shard, struct weir_index_segment *segment, int64_t now_us)
+    WEIR_REQUIRES(shard->mutex)
+{
+    uint32_t now = due_unit((double)now_us);
+    if (!some_due(segment, now_us))
         return;
     for (uint32_t i = 0; i < WEIR_INDEX_SEGMENT_SLOTS; i++)
         if (segment->slots[i].due <= now)
@@ -404,6 +411,20 @@ uint32_t weir_index_walk_key(struct weir_index_walk *walk, struct weir_bytes hos
     }
     weir_mutex_unlock(&shard->mutex);
     return walk->count;
+}
+
+bool weir_index_walk_seek(struct weir_index_walk *walk, int64_t now_us)
+{
+    struct weir_index_shard *shard;
+    bool found = false;
+    while (!found && (shard = next_shard(walk))) {
+        weir_mutex_lock(&shard->mutex);
+        const struct weir_index_segment *segment = weir_index_table_segment(shard, (uint32_t)walk->place);
+        found = some_due(segment, now_us);
+        walk->place += found ? 0 : PLACES >> segment->depth;
+        weir_mutex_unlock(&shard->mutex);
+    }
+    return found;
 }
 
 bool weir_index_walk_overdue(struct weir_index_walk *walk, int64_t now_us, uint32_t segments_most)

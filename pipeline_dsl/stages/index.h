@@ -70,6 +70,8 @@ void weir_index_walk_init(struct weir_index_walk *walk, struct weir_index *index
 uint32_t weir_index_walk_next(struct weir_index_walk *walk);
 /* With the one of this key, if there is one; the walk goes nowhere. */
 uint32_t weir_index_walk_key(struct weir_index_walk *walk, struct weir_bytes host, struct weir_bytes service);
+/* Goes to where an entry may be overdue. False: there is none up to the end. */
+bool weir_index_walk_seek(struct weir_index_walk *walk, int64_t now_us);
 /* With the overdue ones of the next `segments_most` segments, at most until some are found; they are no longer in the index.
  * Returns false at the end. */
 bool weir_index_walk_overdue(struct weir_index_walk *walk, int64_t now_us, uint32_t segments_most);

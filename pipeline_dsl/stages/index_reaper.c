@@ -14,6 +14,19 @@ uint64_t weir_index_tick_ns(float ttl)
     return tenth_ns > TICK_MOST_NS ? TICK_MOST_NS : tenth_ns > TICK_LEAST_NS ? (uint64_t)tenth_ns : TICK_LEAST_NS;
 }
 
+static int64_t clock_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static void finish(struct weir_index *index)
+{
+    weir_index_walk_init(&index->reaper, index);
+    __atomic_store_n(&index->reaping, false, __ATOMIC_RELEASE);
+}
+
 /* A new item goes on where the last one stopped; without one the next tick does. */
 static void go_on(struct weir_index *index, struct weir_source *source)
 {
@@ -27,8 +40,12 @@ static void go_on(struct weir_index *index, struct weir_source *source)
 static void tick(struct weir_source *source)
 {
     struct weir_index *index = source->object;
-    if (!__atomic_exchange_n(&index->reaping, true, __ATOMIC_ACQUIRE))
+    if (__atomic_exchange_n(&index->reaping, true, __ATOMIC_ACQUIRE))
+        return;
+    if (weir_index_walk_seek(&index->reaper, clock_us()))
         go_on(index, source);
+    else
+        finish(index);
 }
 
 void weir_index_expires(struct weir_index *index, struct weir_source *source)
@@ -66,19 +83,15 @@ enum weir_outcome weir_stage_expire(struct weir_thread *thread, struct weir_item
     struct weir_source *source = item->source;
     struct weir_index *index = source->object;
     struct weir_index_walk *walk = &index->reaper;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    int64_t now_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    int64_t now_us = clock_us();
     bool more = weir_index_walk_overdue(walk, now_us, SEGMENTS_A_STEP);
     if (walk->count)
         tell(item, walk, now_us);
     weir_index_walk_end(walk);
-    if (more) {
+    if (more)
         go_on(index, source);
-    } else {
-        weir_index_walk_init(walk, index);
-        __atomic_store_n(&index->reaping, false, __ATOMIC_RELEASE);
-    }
+    else
+        finish(index);
     if (item->events)
         return WEIR_NEXT;
     weir_loop_discard(thread, item);

@@ -4,9 +4,9 @@
  * {host, service, time = now, state = "expired"}, to the stage behind.
  *
  * An index is gone through once a tick, which is 5 s, or a tenth of the index's own ttl if that is less, but at least 100 ms. In
- * between queries find overdue events still. One item goes through some 16,000 places, or as far as it finds something, then the
- * next item goes on: others of the pool have their turn in between, and what is told waits where it must, without limit neither in
- * time nor in memory.
+ * between queries find overdue events still. The main thread looks where something may be overdue; from there on one item goes
+ * through some 16,000 places, or as far as it finds something, then the next item goes on: others of the pool have their turn in
+ * between, and where the stages behind are slow, expiry is.
  *
  * Units: us, ns.
  * Owns: the index's `reaper` while one item is on its way.

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "pipeline_dsl/stages/index.h"
+#include "pipeline_dsl/stages/index_reaper.h"
 
 static struct weir_bytes text(const char *string)
 {
@@ -313,6 +313,39 @@ static void of_many_exactly_the_overdue_go(void **state)
     assert_int_equal(count(), 0);
 }
 
+static void a_walk_goes_to_what_is_overdue(void **state)
+{
+    (void)state;
+    char name[16];
+    struct weir_index_walk walk;
+    weir_index_walk_init(&walk, &index_);
+    assert_false(weir_index_walk_seek(&walk, NOW)); /* nothing at all */
+    for (int i = 0; i < 5000; i++) {
+        snprintf(name, sizeof name, "s%d", i);
+        struct weir_event e = timed(name, NOW, true, 60);
+        put(&e);
+    }
+    weir_index_walk_init(&walk, &index_);
+    assert_false(weir_index_walk_seek(&walk, NOW + 50 * SECOND));
+    struct weir_event e = timed("s77", NOW - 100 * SECOND, true, 60);
+    put(&e);
+    weir_index_walk_init(&walk, &index_);
+    assert_true(weir_index_walk_seek(&walk, NOW));
+    assert_true(weir_index_walk_overdue(&walk, NOW, 1)); /* there, and nowhere else */
+    assert_int_equal(walk.count, 1);
+    weir_index_walk_end(&walk);
+    assert_false(weir_index_walk_seek(&walk, NOW));
+}
+
+static void a_tick_is_a_tenth_of_a_short_ttl(void **state)
+{
+    (void)state;
+    assert_int_equal(weir_index_tick_ns(60), 5000000000);
+    assert_int_equal(weir_index_tick_ns(1e30f), 5000000000);
+    assert_int_equal(weir_index_tick_ns(20), 2000000000);
+    assert_int_equal(weir_index_tick_ns(0.001f), 100000000);
+}
+
 static void any_time_will_do(void **state)
 {
     (void)state;
@@ -564,6 +597,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(strings_of_every_size_are_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_walk_meets_what_stays_once_whatever_else_comes_and_goes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_reads_an_event_keeps_it_as_it_was, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_walk_goes_to_what_is_overdue, set_up, tear_down),
+        cmocka_unit_test(a_tick_is_a_tenth_of_a_short_ttl),
         cmocka_unit_test_setup_teardown(any_time_will_do, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_message_is_stored_as_its_events_one_by_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_message_too_many_is_stored_as_far_as_it_goes, set_up, tear_down),
