@@ -62,7 +62,7 @@ static void a_sweep_takes_profiles_along(void **state)
     struct harness_server server;
     char said[1024];
     harness_run(&server, PIPELINE);
-    json_t *root = sweep(server.folder, server.port, "--clients 1,2,4 --in-flight 4 --events 1 --duration 1s", said, sizeof said);
+    json_t *root = sweep(server.folder, server.port, "--clients 1,2,4 --in-flight 4 --events 1 --duration 2s", said, sizeof said);
     assert_string_equal(said, "");
     for (size_t i = 0; i < 3; i++) {
         check_level(level(root, i));
@@ -79,7 +79,7 @@ static void profiles_are_kept(void **state)
     struct harness_server server;
     char said[1024];
     harness_run(&server, PIPELINE);
-    json_t *root = sweep(server.folder, server.port, "--clients 3 --events 1 --duration 700ms --profile kept", said, sizeof said);
+    json_t *root = sweep(server.folder, server.port, "--clients 3 --events 1 --duration 2s --profile kept", said, sizeof said);
     assert_string_equal(said, "");
     check_level(level(root, 0));
     assert_string_equal(json_string_value(json_object_get(json_object_get(level(root, 0), "profile"), "file")), "kept-3.wprof");
@@ -102,7 +102,7 @@ static void unsaved_profiles_lose_nothing(void **state)
     struct harness_server server;
     char command[512];
     harness_run(&server, PIPELINE);
-    snprintf(command, sizeof command, "cd %s && %s load tcp 127.0.0.1:%d --duration 700ms --profile none/x >report 2>said", server.folder,
+    snprintf(command, sizeof command, "cd %s && %s load tcp 127.0.0.1:%d --duration 2s --profile none/x >report 2>said", server.folder,
              harness_weir(), server.port);
     int status = system(command);
     assert_int_equal(WEXITSTATUS(status), WEIR_EXIT_USAGE);
