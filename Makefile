@@ -23,8 +23,8 @@ say = @$(if $(V),:,printf '  %-8s %s\n' "$(1)" "$(2)")
 # --- packages ---------------------------------------------------------------------------------------------------------------
 
 DEPS := build-essential pkg-config clang llvm libbpf-dev bpftool libelf-dev libdw-dev libprotobuf-c-dev protobuf-c-compiler \
-	libcmocka-dev libuv1-dev libjansson-dev libpcre2-dev graphviz libgraphviz-dev fonts-dejavu-core librsvg2-bin libpq-dev
-DEPS_TEST := riemann-c-client libriemann-client-dev jq libclang-rt-14-dev postgresql \
+	libcmocka-dev libuv1-dev libssl-dev libjansson-dev libpcre2-dev graphviz libgraphviz-dev fonts-dejavu-core librsvg2-bin libpq-dev
+DEPS_TEST := openssl riemann-c-client libriemann-client-dev jq libclang-rt-14-dev postgresql \
 	collectd-core ruby-riemann-client libivykis0 libnet1 libwrap0 libjson-c5 libpcre3 $(if $(shell command -v npm),,nodejs npm)
 missing = $(shell dpkg-query -W -f '$${db:Status-Abbrev} $${Package}\n' $(1) 2>/dev/null | awk '$$1=="ii"{print $$2}' | sort -u | \
 	comm -13 - <(printf '%s\n' $(1) | sort -u))
@@ -56,10 +56,11 @@ OPT ?= $(if $(SAN),-O1,-O2)
 CFLAGS_ALL := -std=gnu11 -g $(OPT) -fno-omit-frame-pointer -pthread $(WARN) $(SANFLAGS) $(CFLAGS)
 CPPFLAGS_ALL := -D_GNU_SOURCE -I. -isystem $(B)/gen -isystem /usr/include/postgresql $(CPPFLAGS)
 LDFLAGS_ALL := -pthread $(SANFLAGS) $(LDFLAGS)
-# Only what stores rows needs it.
+# Only servers that store rows, or listen by TLS, need these.
 PQ_LIBS := -Wl,--as-needed -lpq -Wl,--no-as-needed
+TLS_LIBS := -Wl,--as-needed -lssl -lcrypto -Wl,--no-as-needed
 LIBS := -luv -lprotobuf-c -ljansson -lpcre2-8 -lbpf -ldw -lelf -lgvc -lcgraph -lm $(PQ_LIBS)
-TEST_LIBS := -lcmocka
+TEST_LIBS := -lcmocka $(TLS_LIBS)
 
 # --- rooms ------------------------------------------------------------------------------------------------------------------
 # A room is a folder, a static archive, and the rooms it stands on (see tests/check-deps for who may include whom).
@@ -144,7 +145,7 @@ $(SDK): Makefile | $(DEPS_STAMP)
 	$(Q)for d in base probes pipeline_dsl; do ln -sfn $(CURDIR)/$$d $(B)/include/weir/$$d; done
 	$(Q)ln -sfn $(CURDIR)/pipeline_dsl/runtime/call.h $(B)/include/weir/call.h
 	$(Q)printf 'cflags %s\nlibs %s\n' '-std=gnu11 -g $(OPT) -fno-omit-frame-pointer -pthread $(SANFLAGS)' \
-		'$(SDK_ROOMS:%=-lweir-%) -luv -lprotobuf-c -lpcre2-8 -lm $(PQ_LIBS)' > $@
+		'$(SDK_ROOMS:%=-lweir-%) -luv -lprotobuf-c -lpcre2-8 -lm $(PQ_LIBS) $(TLS_LIBS)' > $@
 
 .PHONY: all
 all: $(WEIR) $(SDK) $(foreach r,$(ROOMS),$(call lib,$(r)))

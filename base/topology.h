@@ -66,6 +66,8 @@ struct weir_topology_stage {
     /* what the verb's arguments say; fields of other verbs are 0 */
     enum weir_transport transport;   /* listen */
     const char *address;             /* listen, forward: "127.0.0.1:5555"; listen unix: the path */
+    const char *allow;               /* listen: networks, a blank between them; null: everybody may come */
+    const char *tls_cert, *tls_key, *tls_client_ca; /* listen: paths; null: in the clear; client_ca null: any client */
     enum weir_framing framing;       /* frame */
     enum weir_codec_kind codec;      /* decode, encode */
     uint64_t max_bytes;              /* frame: largest payload; decode: largest message in memory (64 MiB unless said) */

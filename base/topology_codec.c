@@ -41,6 +41,10 @@ static void stage_out(const struct weir_topology_stage *stage, Weir__Stage *to)
     to->target_1 = weir_codec_index(stage->target);
     to->create = stage->create;
     to->retry_on_loss = stage->retry_on_loss;
+    to->allow = weir_codec_text(stage->allow);
+    to->tls_cert = weir_codec_text(stage->tls_cert);
+    to->tls_key = weir_codec_text(stage->tls_key);
+    to->tls_client_ca = weir_codec_text(stage->tls_client_ca);
 }
 
 static void queue_out(const struct weir_topology_queue *queue, Weir__Queue *to)
@@ -161,6 +165,10 @@ static bool stage_in(struct weir_arena *arena, const Weir__Stage *from, struct w
     return weir_codec_text_back(arena, &from->name, "", &stage->name) &&
            weir_codec_text_back(arena, &from->full_name, "", &stage->full_name) &&
            weir_codec_text_back(arena, &from->address, NULL, &stage->address) &&
+           weir_codec_text_back(arena, &from->allow, NULL, &stage->allow) &&
+           weir_codec_text_back(arena, &from->tls_cert, NULL, &stage->tls_cert) &&
+           weir_codec_text_back(arena, &from->tls_key, NULL, &stage->tls_key) &&
+           weir_codec_text_back(arena, &from->tls_client_ca, NULL, &stage->tls_client_ca) &&
            weir_codec_text_back(arena, &from->text, NULL, &stage->text) &&
            weir_codec_text_back(arena, &from->symbol, NULL, &stage->symbol);
 }

@@ -114,7 +114,9 @@ struct weir_contract_way {
     weir_u64 events;       /* decoded events in accepted items */
     weir_u64 truncated;    /* datagrams above the limit; last lines without their end */
     weir_u64 kernel_drops; /* datagrams that the kernel dropped at the full socket */
-    weir_u64 padding[3];
+    weir_u64 refused;      /* connections and datagrams whose sender may not come */
+    weir_u64 failed_handshakes; /* of TLS (connection closed) */
+    weir_u64 padding[1];
 };
 
 /* One pool of slots: the connections of a `forward` or `store`, each with so many requests in flight. Written under its lock as a

@@ -1,6 +1,8 @@
 /* What ties the stages and drivers together: the tables, main, and the topology's bytes. */
 #include <inttypes.h>
+#include <string.h>
 
+#include "base/network.h"
 #include "pipeline_dsl/compile/emit.h"
 
 #define put weir_emit_put
@@ -28,6 +30,37 @@ static void put_queue(struct weir_emit *emit, uint32_t index)
     put(emit, ", .run_stage = ");
     weir_emit_id(emit, queue->stage + 1);
     put(emit, ",\n    },\n");
+}
+
+/* Who may come. */
+static void put_allow(struct weir_emit *emit, const char *text)
+{
+    uint32_t count = 0;
+    for (size_t size; text && *text; text += size + (text[size] == ' ')) {
+        struct weir_network network;
+        size = strcspn(text, " ");
+        weir_network_read(&network, text, size);
+        put(emit, count++ ? "\n            { { " : ",\n        .allow = (const struct weir_network[]){\n            { { ");
+        for (int i = 0; i < (network.four ? 4 : 16); i++)
+            put(emit, "%u, ", network.address[i]);
+        put(emit, "}, %u, %s },", network.bits, network.four ? "true" : "false");
+    }
+    if (count)
+        put(emit, "\n        }, .allow_count = %u", count);
+}
+
+static void put_tls(struct weir_emit *emit, const struct weir_topology_stage *listen)
+{
+    if (!listen->tls_cert)
+        return;
+    put(emit, ",\n        .tls = &weir_tls, .tls_cert = ");
+    weir_emit_string(emit, listen->tls_cert);
+    put(emit, ", .tls_key = ");
+    weir_emit_string(emit, listen->tls_key);
+    if (listen->tls_client_ca) {
+        put(emit, ", .tls_client_ca = ");
+        weir_emit_string(emit, listen->tls_client_ca);
+    }
 }
 
 /* Where the items of a way in go from its event loop, when nothing else is done with them there. */
@@ -74,6 +107,8 @@ static void put_way(struct weir_emit *emit, uint32_t index)
     put(emit, "    {\n        .name = \"%s\", .transport = WEIR_%s, .address = ", way->name,
         transports[weir_emit_stage(emit, listen)->transport]);
     weir_emit_string(emit, weir_emit_stage(emit, listen)->address);
+    put_allow(emit, weir_emit_stage(emit, listen)->allow);
+    put_tls(emit, weir_emit_stage(emit, listen));
     put(emit, ", .pool = POOL_%s,\n        .listen_stage = ", emit->topology->pools[weir_emit_stage(emit, listen)->pool].name);
     weir_emit_id(emit, listen);
     put(emit, ", .listen = ");

@@ -1,8 +1,11 @@
 #include <arpa/inet.h>
+#include <errno.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/un.h>
+#include <unistd.h>
 
+#include "base/network.h"
 #include "pipeline_dsl/lang/checker.h"
 
 #define HOST_MAX 253 /* RFC 1035 */
@@ -127,8 +130,61 @@ static void check_path(struct weir_checker *checker, const struct weir_tree_stag
     check_taken(checker, node->address_span, WEIR_UNIX, path, stage);
 }
 
+static void not_this_listener(struct weir_checker *checker, struct weir_span span, const char *text)
+{
+    weir_diag_hint(checker->bag, weir_diag_add(checker->bag, WEIR_E056_NOT_THIS_LISTENER, span, "%s", text), "remove it");
+}
+
+static const char *read_file_path(struct weir_checker *checker, struct weir_span span)
+{
+    if (!span.length)
+        return NULL;
+    const char *path = weir_checker_full_path(checker, span);
+    if (!path || access(path, R_OK) == 0)
+        return path;
+    struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_W110_NO_FILE, span, "this file can't be read here: %s", strerror(errno));
+    weir_diag_hint(checker->bag, diag, "the server will look for it at %s", path);
+    return path;
+}
+
+static void check_tls(struct weir_checker *checker, const struct weir_tree_stage *node, struct weir_topology_stage *stage)
+{
+    if (!node->tls_span.length)
+        return;
+    if (node->transport != WEIR_TCP) {
+        not_this_listener(checker, node->tls_span, node->transport == WEIR_UDP ? "datagrams can't be encrypted by `tls`"
+                                                                               : "a local socket needs no `tls`: nobody else sees it");
+        return;
+    }
+    stage->tls_cert = read_file_path(checker, node->cert_span);
+    stage->tls_key = read_file_path(checker, node->key_span);
+    stage->tls_client_ca = read_file_path(checker, node->client_ca_span);
+}
+
+/* The networks, with a blank between them. */
+static void check_allow(struct weir_checker *checker, const struct weir_tree_stage *node, struct weir_topology_stage *stage)
+{
+    if (node->allow && node->transport == WEIR_UNIX) {
+        not_this_listener(checker, node->allow_span, "the peers of a local socket have no address");
+        return;
+    }
+    for (const struct weir_word *word = node->allow; word; word = word->next) {
+        struct weir_network network;
+        const char *text = weir_checker_text(checker, word->span);
+        const char *wrong = weir_network_read(&network, text, word->span.length);
+        if (wrong)
+            weir_diag_hint(checker->bag, weir_diag_add(checker->bag, WEIR_E018_BAD_ADDRESS, word->span, "%s", wrong),
+                           "a network is written like 10.0.0.0/8, fd00::/8 or 127.0.0.1");
+        stage->allow = weir_arena_printf(checker->arena, "%s%s%.*s", stage->allow ? stage->allow : "", stage->allow ? " " : "",
+                                         (int)word->span.length, text);
+        checker->bag->failed |= !stage->allow;
+    }
+}
+
 void weir_check_address(struct weir_checker *checker, const struct weir_tree_stage *node, uint32_t stage)
 {
+    check_tls(checker, node, &checker->topology->stages[stage]);
+    check_allow(checker, node, &checker->topology->stages[stage]);
     if (node->transport == WEIR_UNIX) {
         check_path(checker, node, stage);
         return;
@@ -143,9 +199,10 @@ void weir_check_address(struct weir_checker *checker, const struct weir_tree_sta
         return;
     if (!ends_in_port_0(text, span.length))
         check_taken(checker, span, node->transport, checker->topology->stages[stage].address, stage);
-    if (!address.loopback) {
+    if (!address.loopback && !node->tls_span.length && !node->allow) {
         struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_W107_OPEN_LISTENER, span,
                                                "other machines can reach this listener, and its protocol has no log-in");
-        weir_diag_hint(checker->bag, diag, "listen on 127.0.0.1, unless a firewall guards the port");
+        weir_diag_hint(checker->bag, diag, "listen on 127.0.0.1, or say who may come: `allow 10.0.0.0/8`%s",
+                       node->transport == WEIR_TCP ? ", `tls … client_ca`" : "");
     }
 }

@@ -239,6 +239,11 @@ static const struct row rows[WEIR_CODE_COUNT] = {
         "    frame  length32 max 16MiB          frame  lines max 4KiB\n"
         "    decode riemann                     decode graphite\n",
     },
+    [WEIR_E056_NOT_THIS_LISTENER] = {
+        "E056", "a clause that this kind of listener can't have",
+        "`tls` needs a stream over the network: `listen tcp`. `allow` asks for the peer's address, which a\n"
+        "local socket's peer hasn't got: there the permissions of its file say who may come.\n",
+    },
     [WEIR_E060_OWN_POOL] = {
         "E060", "a handoff to its own pool",
         "It would cost a queue and gain nothing, since the same threads go on. With `full block` it would\n"
@@ -379,6 +384,12 @@ static const struct row rows[WEIR_CODE_COUNT] = {
         "A server shows 256 of its threads to a tracer. The others work like all the rest, but nobody sees\n"
         "what they do: every profile is called lossy, and `weir check` can't tell. Threads beyond a few per\n"
         "CPU rarely help; a stage that waits wants more slots, not more threads.\n",
+    },
+    [WEIR_W110_NO_FILE] = {
+        "W110", "a file of `tls` that can't be read here",
+        "The server reads its certificate, its key and its clients' authorities when it starts, and does not\n"
+        "start without them. Paths are relative to the pipeline file. Where the server will run on another\n"
+        "machine, this is no mistake.\n",
     },
 };
 

@@ -27,15 +27,15 @@ static bool parse_address(struct weir_parser *parser, struct weir_tree_stage *st
 /* tls = "tls" "cert" STR "key" STR [ "client_ca" STR ] ; */
 static bool parse_tls(struct weir_parser *parser, struct weir_tree_stage *stage)
 {
-    struct weir_span first = parser->token.span, string;
+    struct weir_span first = parser->token.span;
     if (!weir_parser_accept(parser, "tls"))
         return true;
-    if (!weir_parser_expect(parser, "cert") || !weir_parser_string(parser, "a file's path in quotes", &string) ||
-        !weir_parser_expect(parser, "key") || !weir_parser_string(parser, "a file's path in quotes", &string))
+    if (!weir_parser_expect(parser, "cert") || !weir_parser_string(parser, "a file's path in quotes", &stage->cert_span) ||
+        !weir_parser_expect(parser, "key") || !weir_parser_string(parser, "a file's path in quotes", &stage->key_span))
         return false;
-    if (weir_parser_accept(parser, "client_ca") && !weir_parser_string(parser, "a file's path in quotes", &string))
+    if (weir_parser_accept(parser, "client_ca") && !weir_parser_string(parser, "a file's path in quotes", &stage->client_ca_span))
         return false;
-    not_built(stage, weir_span_join(first, parser->last), "`tls`");
+    stage->tls_span = weir_span_join(first, parser->last);
     return true;
 }
 
@@ -43,22 +43,29 @@ static bool parse_tls(struct weir_parser *parser, struct weir_tree_stage *stage)
 static bool parse_allow(struct weir_parser *parser, struct weir_tree_stage *stage)
 {
     struct weir_span first = parser->token.span;
+    struct weir_word **end = &stage->allow;
     if (!weir_parser_at(parser, "allow"))
         return true;
     weir_parser_take_then_raw(parser);
-    if (parser->token.kind != WEIR_TOKEN_RAW) {
-        weir_parser_unexpected(parser, "a network such as 10.0.0.0/8");
-        return false;
-    }
     while (parser->token.kind == WEIR_TOKEN_RAW) {
         const char *text = weir_parser_text(parser, parser->token.span);
         if (parser->token.span.length == 2 && memcmp(text, "as", 2) == 0) {
             parser->token.kind = WEIR_TOKEN_WORD;
             break;
         }
+        *end = weir_arena_zalloc(&parser->bag->arena, sizeof **end);
+        parser->bag->failed |= !*end;
+        if (!*end)
+            return false;
+        (*end)->span = parser->token.span;
+        end = &(*end)->next;
         weir_parser_take_then_raw(parser);
     }
-    not_built(stage, weir_span_join(first, parser->last), "`allow`");
+    if (!stage->allow) {
+        weir_parser_unexpected(parser, "a network such as 10.0.0.0/8");
+        return false;
+    }
+    stage->allow_span = weir_span_join(first, parser->last);
     return true;
 }
 

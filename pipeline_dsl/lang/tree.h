@@ -62,6 +62,10 @@ struct weir_tree_stage {
     struct weir_span sized_span;
     enum weir_full full;
     struct weir_span text_span;   /* a STRING token */
+    struct weir_span tls_span;    /* listen: `tls …`; length 0: in the clear */
+    struct weir_span cert_span, key_span, client_ca_span; /* STRING tokens */
+    struct weir_span allow_span;  /* listen: `allow …` */
+    struct weir_word *allow;      /* its networks */
     struct weir_span symbol_span;
 };
 

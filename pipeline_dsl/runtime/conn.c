@@ -19,6 +19,7 @@
 
 #include "pipeline_dsl/runtime/datagram.h"
 #include "pipeline_dsl/runtime/queue.h"
+#include "pipeline_dsl/runtime/tls.h"
 #include "pipeline_dsl/runtime/way.h"
 #include "pipeline_dsl/wire/frame.h"
 
@@ -107,17 +108,22 @@ struct weir_item *weir_conn_accept(struct weir_conn *conn, const uint8_t *payloa
     return item;
 }
 
+/* One line a second and loop: a flood of garbage must not become a flood of lines. */
+static bool may_complain(struct weir_loop *loop)
+{
+    uint64_t now = weir_clock_ns();
+    if (loop->complained_ns && now - loop->complained_ns < COMPLAINT_NS)
+        return false;
+    loop->complained_ns = now;
+    return true;
+}
+
 static void refuse_length(struct weir_conn *conn, size_t length)
 {
-    struct weir_loop *loop = conn->loop;
-    uint64_t now = weir_clock_ns();
     weir_way_count(conn->way_block, &conn->way_block->bad_lengths, 1);
     conn->ended = true;
-    /* One line a second and loop: a flood of garbage must not become a flood of lines. */
-    if (loop->complained_ns && now - loop->complained_ns < COMPLAINT_NS)
-        return;
-    loop->complained_ns = now;
-    fprintf(stderr, "%s: a frame claims %zu bytes, and at most %llu are allowed; its connection is closed\n", conn->way->name, length,
+    if (may_complain(conn->loop))
+        fprintf(stderr, "%s: a frame claims %zu bytes, and at most %llu are allowed; its connection is closed\n", conn->way->name, length,
             (unsigned long long)conn->way->frame_max_bytes);
 }
 
@@ -222,8 +228,29 @@ static uint8_t *receive_span(struct weir_conn *conn, size_t *kept, size_t *room)
     return conn->input->data;
 }
 
+void weir_conn_no_handshake(struct weir_conn *conn, const char *why)
+{
+    weir_way_count(conn->way_block, &conn->way_block->failed_handshakes, 1);
+    if (may_complain(conn->loop))
+        fprintf(stderr, "%s: a TLS handshake failed: %s\n", conn->way->name, why);
+    weir_conn_close(conn);
+}
+
+/* Before the handshake is done nothing comes, and its own bytes may have to wait for room in the socket. */
+static ptrdiff_t receive_secret(struct weir_conn *conn, void *span, size_t room)
+{
+    bool handshaking = conn->tls->since_ns != 0;
+    ptrdiff_t got = conn->way->tls->receive(conn->tls, span, room);
+    conn->blocked |= conn->tls->wants_write;
+    if (handshaking && got != -EAGAIN && got <= 0)
+        weir_conn_no_handshake(conn, conn->tls->reason ? conn->tls->reason : "the client went away");
+    return got;
+}
+
 ptrdiff_t weir_conn_receive(struct weir_conn *conn, void *span, size_t room)
 {
+    if (conn->tls)
+        return receive_secret(conn, span, room);
     for (;;) {
         ssize_t got = recv(conn->fd, span, room, MSG_DONTWAIT);
         if (got >= 0)
@@ -239,6 +266,13 @@ static void end_of_stream(struct weir_conn *conn)
     conn->ended = true;
     if (conn->way->framing == WEIR_LINES && (conn->input_bytes || conn->lines.skipping))
         weir_way_count(conn->way_block, &conn->way_block->truncated, 1);
+}
+
+/* All that a TLS stream brought is cut, and its end came with it. */
+static void end_with_session(struct weir_conn *conn)
+{
+    if (conn->tls && conn->tls->at_end && weir_conn_takes(conn))
+        end_of_stream(conn);
 }
 
 /* One recv(), and what it brought is cut. Returns whether there may be more to read at once. */
@@ -277,12 +311,14 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         conn->way->send(conn);
         weir_thread_at(&conn->loop->thread, WEIR_TAG(WEIR_INSTANCE_RUNTIME, 0));
         weir_conn_continue(conn);
-        return; /* it may be gone; if it is readable, the next turn will say so again */
+        if (!conn->tls || conn->closing)
+            return; /* if it is readable, the next turn will say so again; a handshake may have waited to write */
     }
     for (int i = 0; i < READS_A_TURN && weir_conn_takes(conn); i++)
         if (!receive(conn))
             break;
     weir_thread_at(&conn->loop->thread, WEIR_TAG(WEIR_INSTANCE_RUNTIME, 0));
+    end_with_session(conn);
     weir_conn_update(conn);
 }
 
@@ -295,6 +331,7 @@ void weir_conn_continue(struct weir_conn *conn)
         cut_and_keep(conn, input_data(conn), conn->input_bytes);
         weir_thread_at(&conn->loop->thread, WEIR_TAG(WEIR_INSTANCE_RUNTIME, 0));
     }
+    end_with_session(conn);
     weir_conn_update(conn);
 }
 
@@ -397,6 +434,9 @@ void weir_conn_close(struct weir_conn *conn)
         parked_forget(conn);
     input_drop(conn);
     uv_close((uv_handle_t *)&conn->poll, on_poll_closed);
+    if (conn->tls)
+        conn->way->tls->close(conn->tls);
+    conn->tls = NULL;
     if (conn->datagrams) {
         close(conn->fd);
         return;
@@ -424,8 +464,8 @@ void weir_conn_end(struct weir_conn *conn)
 
 void weir_conn_leave(struct weir_conn *conn)
 {
-    /* The socket of datagrams stays with its listener. */
-    if (conn->datagrams)
+    /* The socket of datagrams stays with its listener; the state of a TLS session can't be handed over. */
+    if (conn->datagrams || conn->tls)
         conn->ended = true;
     else
         conn->leaves = true;
@@ -455,6 +495,29 @@ static void inherit(struct weir_conn *conn, struct weir_arrival *arrival)
         weir_conn_close(conn);
 }
 
+static bool may_come(const struct weir_loop *loop, const struct weir_arrival *arrival)
+{
+    const struct weir_plan_way *way = &loop->plan->ways[arrival->way];
+    struct sockaddr_storage peer;
+    socklen_t size = sizeof peer;
+    /* Of datagrams each is asked where it comes from. */
+    if (!way->allow_count || way->transport == WEIR_UDP)
+        return true;
+    return getpeername(arrival->fd, (struct sockaddr *)&peer, &size) == 0 &&
+           weir_network_has(way->allow, way->allow_count, (struct sockaddr *)&peer);
+}
+
+/* Closed by a reset: nothing of it waits in the kernel. */
+static void refuse_peer(struct weir_loop *loop, const struct weir_arrival *arrival)
+{
+    struct weir_contract_way *block = &loop->plan->way_blocks[(size_t)arrival->way * loop->plan->shards + loop->shard];
+    struct linger at_once = { 1, 0 };
+    weir_way_count(block, &block->refused, 1);
+    setsockopt(arrival->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    close(arrival->fd);
+    __atomic_fetch_sub(&loop->load, 1, __ATOMIC_RELAXED);
+}
+
 static int set_up(struct weir_conn *conn, struct weir_loop *loop, const struct weir_arrival *arrival)
 {
     int yes = 1;
@@ -470,14 +533,22 @@ static int set_up(struct weir_conn *conn, struct weir_loop *loop, const struct w
         setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
         setsockopt(conn->fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
     }
+    if (arrival->tls_context && !(conn->tls = conn->way->tls->open(arrival->tls_context, conn->fd)))
+        return -ENOMEM;
     if (uv_poll_init(&loop->uv, &conn->poll, conn->fd) == 0)
         return 0;
+    if (conn->tls)
+        conn->way->tls->close(conn->tls);
     free(conn->datagrams);
     return -ENOMEM;
 }
 
 void weir_conn_open(struct weir_loop *loop, struct weir_arrival *arrival)
 {
+    if (!may_come(loop, arrival)) {
+        refuse_peer(loop, arrival);
+        return;
+    }
     struct weir_conn *conn = calloc(1, sizeof *conn);
     if (!conn || set_up(conn, loop, arrival) != 0) {
         free(conn);
@@ -494,5 +565,7 @@ void weir_conn_open(struct weir_loop *loop, struct weir_arrival *arrival)
     if (!conn->datagrams)
         weir_way_connections(conn->way_block, 1);
     inherit(conn, arrival);
+    if (conn->tls)
+        weir_loop_watch(loop);
     weir_conn_continue(conn);
 }

@@ -29,6 +29,7 @@ struct weir_conn {
     int fd;
     int events; /* that poll waits for */
 
+    struct weir_tls *tls;             /* null: in the clear */
     struct weir_lines lines;          /* where the way in cuts lines */
     struct weir_datagrams *datagrams; /* of a socket that takes datagrams; null: a stream */
 
@@ -73,6 +74,10 @@ ptrdiff_t weir_conn_receive(struct weir_conn *conn, void *span, size_t room);
 struct weir_item *weir_conn_frame(struct weir_conn *conn, const void *data, size_t size, size_t *used);
 /* Cuts the first bundle of lines off the span. Null: there is no whole line; what was skipped counts in `used` all the same. */
 struct weir_item *weir_conn_lines(struct weir_conn *conn, const void *data, size_t size, size_t *used);
+/* One send(). Returns the bytes written, 0 when the socket takes no more, or -errno. */
+ptrdiff_t weir_conn_write(struct weir_conn *conn, const void *data, size_t size);
+/* Gives up a connection whose handshake has come to nothing. `why`: words for the log. */
+void weir_conn_no_handshake(struct weir_conn *conn, const char *why);
 /* A payload becomes an item. Null: no memory. */
 struct weir_item *weir_conn_accept(struct weir_conn *conn, const uint8_t *payload, size_t size);
 /* Around a run of items that are sent on their way. */

@@ -51,6 +51,8 @@ static void print_way(const struct weir_plan *plan, uint32_t index, struct weir_
     print_word(out, "bad_lengths", sum.bad_lengths);
     print_word(out, "truncated", sum.truncated);
     print_word(out, "kernel_drops", sum.kernel_drops);
+    print_word(out, "refused", sum.refused);
+    print_word(out, "failed_handshakes", sum.failed_handshakes);
     print_word(out, "connections", sum.connections);
     print_word(out, "opened", sum.opened);
     print_word(out, "events", sum.events);

@@ -23,6 +23,7 @@ struct weir_datagrams {
     uint32_t drops;       /* the socket's counter when it was last read; wraps */
     struct mmsghdr headers[BATCH];
     struct iovec pieces[BATCH];
+    struct sockaddr_storage peers[BATCH]; /* where they are asked for */
     uint8_t bytes[BATCH][ROOM];
 };
 
@@ -51,6 +52,11 @@ int weir_datagram_open(struct weir_conn *conn, bool inherited)
 
 ptrdiff_t weir_datagram_receive(struct weir_conn *conn, void *span, size_t room)
 {
+    struct weir_datagrams *batch = conn->datagrams;
+    for (uint32_t i = 0; conn->way->allow_count && i < BATCH; i++) {
+        batch->headers[i].msg_hdr.msg_name = &batch->peers[i];
+        batch->headers[i].msg_hdr.msg_namelen = sizeof batch->peers[i];
+    }
     int got = recvmmsg(conn->fd, span, (unsigned)(room / sizeof(struct mmsghdr)), MSG_DONTWAIT, NULL);
     return got < 0 ? -EAGAIN : got;
 }
@@ -74,6 +80,10 @@ static void pass(struct weir_conn *conn)
         const struct mmsghdr *header = &batch->headers[batch->next];
         const uint8_t *bytes = batch->bytes[batch->next++];
         weir_thread_at(thread, WEIR_TAG(conn->way->listen_stage, WEIR_PART_NONE));
+        if (conn->way->allow_count && !weir_network_has(conn->way->allow, conn->way->allow_count, header->msg_hdr.msg_name)) {
+            weir_way_count(conn->way_block, &conn->way_block->refused, 1);
+            continue;
+        }
         if (header->msg_len > WEIR_DATAGRAM_MAX_BYTES) {
             weir_way_count(conn->way_block, &conn->way_block->truncated, 1);
             continue;

@@ -24,6 +24,7 @@ struct weir_listener {
     char address[112]; /* the real one: "127.0.0.1:5555", "[::1]:5555", or a path */
     dev_t device; /* of a local socket: which file it made */
     ino_t inode;
+    void *tls_context; /* null: in the clear */
     const char *asked; /* what was asked for */
     bool inherited;    /* it was bound by the server before this one */
 };

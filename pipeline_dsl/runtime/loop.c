@@ -17,10 +17,12 @@
 
 #include "pipeline_dsl/runtime/conn.h"
 #include "pipeline_dsl/runtime/handoff.h"
+#include "pipeline_dsl/runtime/tls.h"
 #include "pipeline_dsl/runtime/inside.h"
 #include "pipeline_dsl/runtime/way.h"
 
 #define FREE_ITEMS_KEPT 8192u
+#define WATCH_MS 1000
 
 /* --- items --------------------------------------------------------------------------------------------------------------- */
 
@@ -395,6 +397,30 @@ static void on_after_sleep(uv_check_t *check)
     }
 }
 
+static void on_watch(uv_timer_t *timer)
+{
+    struct weir_loop *loop = timer->data;
+    uint64_t now = weir_clock_ns();
+    bool some = false;
+    weir_thread_sleep_end(&loop->thread);
+    for (struct weir_conn *conn = loop->connections; conn; conn = conn->next) {
+        if (!conn->tls || !conn->tls->since_ns)
+            continue;
+        if (now - conn->tls->since_ns < WEIR_TLS_HANDSHAKE_NS)
+            some = true;
+        else
+            weir_conn_no_handshake(conn, "it took more than 10 s");
+    }
+    if (!some)
+        uv_timer_stop(&loop->watch);
+}
+
+void weir_loop_watch(struct weir_loop *loop)
+{
+    if (!uv_is_active((uv_handle_t *)&loop->watch))
+        uv_timer_start(&loop->watch, on_watch, WATCH_MS, WATCH_MS);
+}
+
 static void *run(void *argument)
 {
     struct weir_loop *loop = argument;
@@ -416,6 +442,8 @@ static int init_handles(struct weir_loop *loop)
 {
     if (uv_loop_init(&loop->uv) != 0 || uv_async_init(&loop->uv, &loop->wake, on_wake) != 0)
         return -ENOMEM;
+    uv_timer_init(&loop->uv, &loop->watch);
+    loop->watch.data = loop;
     uv_prepare_init(&loop->uv, &loop->before_sleep);
     uv_check_init(&loop->uv, &loop->after_sleep);
     loop->wake.data = loop->before_sleep.data = loop->after_sleep.data = loop;
@@ -448,6 +476,7 @@ void weir_loop_release(struct weir_loop *loop)
 {
     pthread_join(loop->handle, NULL);
     uv_close((uv_handle_t *)&loop->wake, NULL);
+    uv_close((uv_handle_t *)&loop->watch, NULL);
     uv_close((uv_handle_t *)&loop->before_sleep, NULL);
     uv_close((uv_handle_t *)&loop->after_sleep, NULL);
     uv_run(&loop->uv, UV_RUN_DEFAULT);

@@ -27,6 +27,7 @@ struct weir_arrival {
     struct weir_arrival *next;
     int fd;
     uint32_t way;
+    void *tls_context; /* null: in the clear */
     bool inherited; /* a socket of datagrams that an earlier server read */
     struct weir_block *input; /* bytes that were received and not cut yet; null: none */
     size_t input_bytes;
@@ -46,6 +47,7 @@ struct weir_loop {
     uv_async_t wake;
     uv_prepare_t before_sleep;
     uv_check_t after_sleep;
+    uv_timer_t watch; /* while there are handshakes */
     pthread_t handle;
     struct weir_thread thread;
     const struct weir_plan *plan;
@@ -94,6 +96,8 @@ void weir_loop_stop(struct weir_loop *loop);
 /* Waits for the end of the thread. Nobody may send it anything any more. */
 void weir_loop_release(struct weir_loop *loop);
 
+/* A connection has begun a handshake, which must come to an end. */
+void weir_loop_watch(struct weir_loop *loop);
 /* Any thread: an item that was born inside comes to be run here. */
 void weir_loop_enter(struct weir_loop *loop, struct weir_item *item);
 /* Any thread: an item that has entered its `reply` stage is finished and comes back. Counts it in the ring. Where no reply is

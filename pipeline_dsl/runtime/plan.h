@@ -17,12 +17,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/network.h"
 #include "base/topology.h"
 #include "probes/contract.h"
 
 struct weir_thread;
 struct weir_item;
 struct weir_conn;
+struct weir_tls_driver;
 struct weir_source;
 
 /* A driver: runs one segment, the stages of a pipeline that follow each other on one pool. It owns the item and hands it on. */
@@ -51,6 +53,10 @@ struct weir_plan_way {
     enum weir_transport transport;
     enum weir_framing framing;
     const char *address; /* "127.0.0.1:5555"; of a local socket, its path */
+    const struct weir_network *allow; /* [allow_count]: who may come; none: everybody */
+    uint32_t allow_count;
+    const struct weir_tls_driver *tls; /* weir_tls; null: in the clear */
+    const char *tls_cert, *tls_key, *tls_client_ca; /* paths; client_ca null: clients need no certificate */
     uint32_t pool;
     uint32_t listen_stage, frame_stage, reply_stage; /* ids; frame_stage 0: datagrams; reply_stage 0: no replies are owed */
     uint32_t reply_queue;

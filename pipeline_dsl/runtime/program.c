@@ -119,7 +119,10 @@ static int serve(const struct weir_plan *plan, const struct options *options, ch
     server.drain_ns = options->drain_ns;
     server.counters_path = options->counters;
     for (uint32_t i = 0; i < plan->way_count; i++)
-        printf("%s: listening on %s %s\n", plan->ways[i].name, transports[plan->ways[i].transport], server.listeners[i].address);
+        printf("%s: listening on %s %s%s\n", plan->ways[i].name, transports[plan->ways[i].transport], server.listeners[i].address,
+               !plan->ways[i].tls            ? ""
+               : plan->ways[i].tls_client_ca ? ", tls, clients with certificates"
+                                             : ", tls");
     fflush(stdout);
     weir_reload_open(&server.reload, &server, argv);
     weir_server_run(&server);

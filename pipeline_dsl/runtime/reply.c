@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 
 #include "pipeline_dsl/runtime/conn.h"
+#include "pipeline_dsl/runtime/tls.h"
 #include "pipeline_dsl/runtime/way.h"
 
 #define FIRST_RING 16u
@@ -163,9 +164,10 @@ static void stamp_attempt(struct weir_conn *conn, uint32_t count)
     }
 }
 
-/* One send(). Returns the bytes written, 0 when the socket takes no more, or -errno. */
-static ssize_t send_some(struct weir_conn *conn, const void *data, size_t size)
+ptrdiff_t weir_conn_write(struct weir_conn *conn, const void *data, size_t size)
 {
+    if (conn->tls)
+        return conn->way->tls->send(conn->tls, data, size);
     for (;;) {
         ssize_t sent = send(conn->fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent >= 0)
@@ -187,7 +189,7 @@ static ssize_t send_head(struct weir_conn *conn, struct ring_change *change)
     size_t each = acks ? ACK_BYTES : head->reply.length;
     size_t size = acks ? acks * ACK_BYTES : each;
     stamp_attempt(conn, acks ? acks : 1);
-    ssize_t sent = send_some(conn, (const uint8_t *)data + conn->head_sent, size - conn->head_sent);
+    ssize_t sent = weir_conn_write(conn, (const uint8_t *)data + conn->head_sent, size - conn->head_sent);
     if (sent <= 0)
         return sent;
     for (conn->head_sent += (size_t)sent; conn->head_sent >= each; conn->head_sent -= each) {

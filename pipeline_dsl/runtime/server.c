@@ -13,6 +13,8 @@
  */
 #include "pipeline_dsl/runtime/server.h"
 
+#include "pipeline_dsl/runtime/tls.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -51,6 +53,8 @@ static void adopt(struct weir_server *server, int fd, uint32_t way, struct weir_
 {
     if (!arrival)
         arrival = weir_arrival_new(fd, way);
+    if (arrival)
+        arrival->tls_context = server->listeners[way].tls_context;
     if (arrival)
         weir_loop_adopt(least_loaded(server, server->plan->ways[way].pool), arrival);
     else
@@ -215,6 +219,8 @@ int weir_server_bind(struct weir_server *server, const struct weir_plan *plan, c
         const char *address = addresses[i] ? addresses[i] : way->address;
         if (!inherit_listener(server, i, address))
             rc = weir_listener_open(&server->listeners[i], way, address, error);
+        if (rc == 0 && way->tls)
+            rc = way->tls->context_new(way, &server->listeners[i].tls_context, error);
     }
     for (uint32_t i = 0; rc != 0 && i < plan->way_count; i++)
         if (!server->listeners[i].inherited)
@@ -551,6 +557,9 @@ void weir_server_release(struct weir_server *server)
     uv_loop_close(&server->uv);
     for (uint32_t i = 0; i < plan->way_count; i++)
         weir_listener_close(&server->listeners[i]);
+    for (uint32_t i = 0; i < plan->way_count; i++)
+        if (server->listeners[i].tls_context)
+            plan->ways[i].tls->context_free(server->listeners[i].tls_context);
     free(server->listeners);
     free(server->acceptors);
     free(server->intakes);

@@ -19,6 +19,7 @@
 #include "pipeline_dsl/runtime/item.h"
 #include "pipeline_dsl/runtime/queue.h"
 #include "pipeline_dsl/runtime/server.h"
+#include "pipeline_dsl/runtime/tls.h"
 #include "pipeline_dsl/stages/index.h"
 #include "pipeline_dsl/stages/index_reaper.h"
 

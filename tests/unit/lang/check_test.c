@@ -276,13 +276,6 @@ static void not_built(void **state)
         snprintf(text, sizeof text, POOLS HEAD HANDOFF "decode riemann\n%s" TAIL, rows[i].lines);
         expect_findings(text, rows[i].expected);
     }
-    expect_findings(
-        POOLS "pipeline p {\nlisten tcp 127.0.0.1:1 on io tls cert 'c' key 'k' client_ca 'a' allow 10.0.0.0/8 ::1/128 as l\n"
-              "frame length32 max 1B\n" HANDOFF "decode riemann\n" TAIL,
-        "E013:tls cert 'c' key 'k' client_ca 'a'");
-    expect_findings(POOLS "pipeline p {\nlisten tcp 127.0.0.1:1 on io allow 10.0.0.0/8\nframe length32 max 1B\n" HANDOFF
-                          "decode riemann\n" TAIL,
-                    "E013:allow 10.0.0.0/8");
     expect_findings("process 'redis'\npool io matches 'a*', 'b'\npipeline p {\nstage x at fn\n}\n",
                     "E013:process 'redis' E013:matches 'a*', 'b' E013:stage");
 }
@@ -365,6 +358,28 @@ static void local_sockets(void **state)
                     "E018:'/12345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567'");
 }
 
+/* Who may come, and who can read along. */
+static void guards(void **state)
+{
+    (void)state;
+#define GUARDED(listen) POOLS "pipeline p {\nlisten " listen "\nframe length32 max 1KiB\n" HANDOFF "decode riemann\n" TAIL
+#define FILES "tls cert '/dev/null' key '/dev/null'"
+    expect_findings(GUARDED("tcp 127.0.0.1:1 on io " FILES " client_ca '/dev/null' allow 10.0.0.0/8 ::1/128 as l"), "");
+    expect_findings(GUARDED("tcp 0.0.0.0:1 on io"), "W107:0.0.0.0:1");
+    expect_findings(GUARDED("tcp 0.0.0.0:1 on io " FILES), "");
+    expect_findings(GUARDED("tcp [::]:1 on io allow fd00::/8"), "");
+    expect_findings(GUARDED("tcp 127.0.0.1:1 on io tls cert '/no/c' key '/dev/null' client_ca '/no/a'"), "W110:'/no/c' W110:'/no/a'");
+    expect_findings(GUARDED("tcp 127.0.0.1:1 on io allow 10.0.0.1/8 host 10.0.0.0/33 ::1"), "E018:10.0.0.1/8 E018:host E018:10.0.0.0/33");
+    expect_findings(GUARDED("tcp 127.0.0.1:1 on io allow"), "E010:");
+    expect_findings(GUARDED("tcp 127.0.0.1:1 on io tls cert '/dev/null'"), "E010:");
+    expect_findings(GUARDED("unix '/s' on io " FILES), "E056:" FILES);
+    expect_findings(GUARDED("unix '/s' on io allow 10.0.0.0/8 ::1"), "E056:allow 10.0.0.0/8 ::1");
+    expect_findings(POOLS "pipeline p {\nlisten udp 127.0.0.1:1 on io " FILES "\nhandoff workers limit 1MiB full reject\ndecode riemann\ndrop\n}\n",
+                    "E056:" FILES);
+    expect_findings(POOLS "pipeline p {\nlisten udp 0.0.0.0:1 on io allow 10.0.0.0/8\nhandoff workers limit 1MiB full reject\n"
+                          "decode riemann\ndrop\n}\n", "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,6 +388,7 @@ int main(void)
         cmocka_unit_test(warnings), cmocka_unit_test(queries),   cmocka_unit_test(slots),
         cmocka_unit_test(not_built), cmocka_unit_test(tails),    cmocka_unit_test(no_cascade),
         cmocka_unit_test(datagrams), cmocka_unit_test(lines),     cmocka_unit_test(local_sockets),
+        cmocka_unit_test(guards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
