@@ -96,6 +96,27 @@ static json_t *kept_lost(uint64_t kept, uint64_t lost)
     return object;
 }
 
+static json_t *depth(const struct weir_histogram *histogram, double mean)
+{
+    json_t *object = json_object();
+    bool any = histogram->count != 0;
+    set(object, "mean", any ? number(mean) : json_null());
+    set(object, "p50", number(weir_view_quantile(histogram, 0.5)));
+    set(object, "p99", number(weir_view_quantile(histogram, 0.99)));
+    set(object, "max", number(weir_view_max(histogram)));
+    return object;
+}
+
+/* At random moments, of each open connection. */
+static json_t *connections(const struct weir_profile_way *way)
+{
+    json_t *object = json_object();
+    set(object, "in_flight", depth(&way->in_flight, weir_histogram_mean(&way->in_flight)));
+    set(object, "receive_bytes", depth(&way->receive_bytes, weir_histogram_mean(&way->receive_bytes)));
+    set(object, "send_bytes", depth(&way->send_bytes, weir_histogram_mean(&way->send_bytes)));
+    return object;
+}
+
 static json_t *ways_in(const struct weir_profile *profile)
 {
     json_t *array = json_array();
@@ -119,6 +140,11 @@ static json_t *ways_in(const struct weir_profile *profile)
         set(added, "abandoned", count(grown(begin->abandoned, end->abandoned)));
         set(added, "discarded", count(grown(begin->discarded, end->discarded)));
         set(added, "events", count(grown(begin->events, end->events)));
+        set(added, "overlapped", count(grown(begin->overlapped, end->overlapped)));
+        set(object, "overlapped", count(end->overlapped));
+        set(object, "per_connection", connections(&profile->ways[i]));
+        set(object, "backlog", depth(&profile->ways[i].backlog, weir_histogram_mean(&profile->ways[i].backlog)));
+        set(object, "backlog_limit", profile->ways[i].backlog_limit ? count(profile->ways[i].backlog_limit) : json_null());
         set(object, "window", added);
         json_array_append_new(array, object);
     }
@@ -209,17 +235,6 @@ static json_t *edges(const struct weir_profile *profile)
     return array;
 }
 
-static json_t *depth(const struct weir_histogram *histogram, double mean)
-{
-    json_t *object = json_object();
-    bool any = histogram->count != 0;
-    set(object, "mean", any ? number(mean) : json_null());
-    set(object, "p50", number(weir_view_quantile(histogram, 0.5)));
-    set(object, "p99", number(weir_view_quantile(histogram, 0.99)));
-    set(object, "max", number(weir_view_max(histogram)));
-    return object;
-}
-
 static json_t *queue_window(const struct weir_profile_queue *queue)
 {
     json_t *object = json_object();
@@ -227,6 +242,28 @@ static json_t *queue_window(const struct weir_profile_queue *queue)
     set(object, "out", count(grown(queue->begin.out, queue->end.out)));
     set(object, "dropped", count(grown(queue->begin.dropped, queue->end.dropped)));
     set(object, "rejected", count(grown(queue->begin.rejected, queue->end.rejected)));
+    return object;
+}
+
+/* Of the threads that slept on the queue; a reply ring's event loops sleep on much else. */
+static json_t *wakeups(const struct weir_profile *profile, uint32_t index)
+{
+    const struct weir_profile_queue *queue = &profile->queues[index];
+    if (profile->topology.queues[index].kind == WEIR_QUEUE_REPLY)
+        return json_null();
+    json_t *object = json_object();
+    set(object, "count", count(queue->wakeups));
+    set(object, "per_item", number(weir_view_wakeups_per_item(profile, index)));
+    set(object, "unused", count(queue->wakeups_unused));
+    set(object, "moved", count(queue->wakeups_moved));
+    return object;
+}
+
+static json_t *lock_waits(const struct weir_profile *profile, uint32_t index)
+{
+    json_t *object = json_object();
+    set(object, "push", number(weir_view_lock_ns_per_item(profile, index, WEIR_PART_PUSH)));
+    set(object, "pop", number(weir_view_lock_ns_per_item(profile, index, WEIR_PART_POP)));
     return object;
 }
 
@@ -250,6 +287,8 @@ static json_t *queues(const struct weir_profile *profile)
         set(object, "fill", number(weir_view_fill(profile, i)));
         set(object, "wait_ns", quantiles(&queue->wait));
         set(object, "wakeup_ns", quantiles(&queue->wakeup));
+        set(object, "wakeups", wakeups(profile, i));
+        set(object, "lock_ns_per_item", lock_waits(profile, i));
         set(object, "in", count(queue->end.in));
         set(object, "out", count(queue->end.out));
         set(object, "dropped", count(queue->end.dropped));
@@ -277,6 +316,67 @@ static json_t *pools(const struct weir_profile *profile)
         json_array_append_new(array, object);
     }
     return array;
+}
+
+static json_t *threads(const struct weir_profile *profile)
+{
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < profile->thread_count; i++) {
+        const struct weir_profile_thread *thread = &profile->threads[i];
+        json_t *object = json_object(), *states = json_object();
+        double sum = 0;
+        for (unsigned k = 0; k < WEIR_STATE_COUNT; k++)
+            sum += thread->state_ns[k];
+        for (unsigned k = 0; k < WEIR_STATE_COUNT; k++)
+            set(states, weir_state_name((enum weir_state)k), number(sum > 0 ? thread->state_ns[k] / sum : NAN));
+        set(object, "tid", count(thread->tid));
+        set(object, "pool", text(profile->topology.pools[thread->pool].name));
+        set(object, "states", states);
+        set(object, "switches", count(thread->switches));
+        set(object, "preempted", count(thread->preempted));
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+/* Where the threads of each pool were off a CPU, and for what: `share` is of the pool's time. */
+static json_t *sleeps(const struct weir_profile *profile)
+{
+    const struct weir_topology *topology = &profile->topology;
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < profile->sleep_count; i++) {
+        const struct weir_profile_sleep *sleep = &profile->sleeps[i];
+        json_t *object = json_object();
+        set(object, "pool", text(topology->pools[sleep->pool].name));
+        set(object, "row", text(profile->rows[sleep->row].name));
+        set(object, "state", text(weir_state_name(sleep->state)));
+        set(object, "queue", sleep->queue == WEIR_NONE ? json_null() : text(topology->queues[sleep->queue].name));
+        set(object, "slots", sleep->slots == WEIR_NONE ? json_null()
+                                                       : text(topology->stages[profile->slots[sleep->slots].stage].full_name));
+        set(object, "site", sleep->site ? text(sleep->site) : json_null());
+        set(object, "share", number(weir_view_sleep_share(profile, sleep)));
+        set(object, "ns", number(sleep->ns));
+        set(object, "count", count(sleep->count));
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+static json_t *machine(const struct weir_profile *profile)
+{
+    json_t *object = json_object(), *neighbours = json_array();
+    bool known = profile->machine_busy_ns > 0;
+    for (uint32_t i = 0; i < profile->neighbour_count; i++) {
+        json_t *one = json_object();
+        set(one, "pid", count(profile->neighbours[i].pid));
+        set(one, "name", text(profile->neighbours[i].name));
+        set(one, "cpu_ns", number(profile->neighbours[i].cpu_ns));
+        json_array_append_new(neighbours, one);
+    }
+    set(object, "busy_ns", known ? number(profile->machine_busy_ns) : json_null());
+    set(object, "steal_ns", known ? number(profile->machine_steal_ns) : json_null());
+    set(object, "neighbours", neighbours);
+    return object;
 }
 
 static json_t *change(const char *line, const char *where)
@@ -356,6 +456,9 @@ int weir_json_profile(const struct weir_profile *profile, const struct weir_verd
     set(root, "edges", edges(profile));
     set(root, "queues", queues(profile));
     set(root, "pools", pools(profile));
+    set(root, "threads", threads(profile));
+    set(root, "sleeps", sleeps(profile));
+    set(root, "machine", machine(profile));
     set(root, "slots", json_array());
     set(root, "verdict", verdict_object(verdict));
     set(root, "overhead", overhead(profile));

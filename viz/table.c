@@ -13,6 +13,8 @@
 #define POOL_MOST 12u
 #define HOT_MOST 3u
 #define HOT_LEAST 0.02
+#define WAITS_MOST 6u /* of one pool */
+#define WAIT_LEAST 0.01
 
 static void cell(struct weir_grid *grid, const char *text)
 {
@@ -195,6 +197,32 @@ static void queue_times(const struct weir_profile *profile, struct weir_buffer *
     finish(&grid, out);
 }
 
+static void handoffs(const struct weir_profile *profile, struct weir_buffer *out)
+{
+    static const char *const names[] = { "HANDOFF, AN ITEM", "SIZE", "PUSH", "ITS LOCK", "POP", "ITS LOCK", "WAKEUPS", "UNUSED", "MOVED", NULL };
+    struct weir_grid grid;
+    weir_grid_init(&grid, "lrrrrrrrr");
+    heads(&grid, names);
+    for (uint32_t i = 0; i < profile->topology.queue_count; i++) {
+        const struct weir_profile_queue *queue = &profile->queues[i];
+        uint32_t stage = profile->topology.queues[i].stage;
+        bool handoff = profile->topology.queues[i].kind == WEIR_QUEUE_HANDOFF;
+        const struct weir_profile_row *size = weir_view_row(profile, stage, WEIR_PART_SIZE),
+                                      *push = weir_view_row(profile, stage, WEIR_PART_PUSH),
+                                      *pop = weir_view_row(profile, stage, WEIR_PART_POP);
+        weir_grid_cell(&grid, profile->topology.queues[i].name, NAME_MOST);
+        cell(&grid, size ? weir_view_item_cost(profile, size).text : "");
+        cell(&grid, push ? weir_view_item_cost(profile, push).text : "");
+        cell(&grid, weir_figure_ns(weir_view_lock_ns_per_item(profile, i, WEIR_PART_PUSH)).text);
+        cell(&grid, pop ? weir_view_item_cost(profile, pop).text : "");
+        cell(&grid, weir_figure_ns(weir_view_lock_ns_per_item(profile, i, WEIR_PART_POP)).text);
+        cell(&grid, handoff ? weir_figure_number(weir_view_wakeups_per_item(profile, i)).text : "");
+        cell(&grid, handoff ? weir_figure_percent(weir_view_wakeup_share(queue, queue->wakeups_unused)).text : "");
+        cell(&grid, handoff ? weir_figure_percent(weir_view_wakeup_share(queue, queue->wakeups_moved)).text : "");
+    }
+    finish(&grid, out);
+}
+
 static void queue_counts(const struct weir_profile *profile, struct weir_buffer *out)
 {
     static const char *const names[] = { "SINCE THE START", "IN", "OUT", "DROPPED", "REJECTED", "QUEUED", "PARKED", "UNSTAMPED", NULL };
@@ -234,6 +262,38 @@ static void pools(const struct weir_profile *profile, struct weir_buffer *out)
             cell(&grid, weir_figure_percent(weir_view_state(profile, i, (enum weir_state)k)).text);
     }
     finish(&grid, out);
+}
+
+/* Where threads were off a CPU for long, and for what. */
+static void waits(const struct weir_profile *profile, struct weir_buffer *out)
+{
+    static const char *const names[] = { "WAITS OF", "IN", "STATE", "FOR", "TIME", "TIMES", NULL };
+    struct weir_grid grid;
+    weir_grid_init(&grid, "llllrr");
+    heads(&grid, names);
+    size_t before = grid.count;
+    for (uint32_t i = 0, shown = 0, pool = WEIR_NONE; i < profile->sleep_count; i++) {
+        const struct weir_profile_sleep *sleep = &profile->sleeps[i];
+        double share = weir_view_sleep_share(profile, sleep);
+        shown = sleep->pool == pool ? shown : 0;
+        pool = sleep->pool;
+        if (!(share >= WAIT_LEAST) || ++shown > WAITS_MOST)
+            continue;
+        const char *what = sleep->queue != WEIR_NONE   ? profile->topology.queues[sleep->queue].name
+                           : sleep->slots != WEIR_NONE ? profile->topology.stages[profile->slots[sleep->slots].stage].full_name
+                           : sleep->site               ? sleep->site
+                                                       : "";
+        weir_grid_cell(&grid, profile->topology.pools[sleep->pool].name, POOL_MOST);
+        weir_grid_cell(&grid, profile->rows[sleep->row].name, NAME_MOST);
+        cell(&grid, weir_state_name(sleep->state));
+        weir_grid_cell(&grid, what, NAME_MOST);
+        cell(&grid, weir_figure_percent(share).text);
+        cell(&grid, weir_figure_count(sleep->count).text);
+    }
+    if (grid.count > before)
+        finish(&grid, out);
+    else
+        weir_grid_release(&grid);
 }
 
 static void ways(const struct weir_profile *profile, struct weir_buffer *out)
@@ -310,10 +370,13 @@ int weir_table_profile(const struct weir_profile *profile, const struct weir_ver
     hot_functions(profile, out);
     if (profile->topology.queue_count) {
         queue_times(profile, out);
+        if (profile->sleep_count)
+            handoffs(profile, out);
         queue_counts(profile, out);
     }
     if (profile->topology.pool_count)
         pools(profile, out);
+    waits(profile, out);
     if (profile->topology.way_count)
         ways(profile, out);
     overhead(profile, out);

@@ -181,6 +181,45 @@ double weir_view_fill(const struct weir_profile *profile, uint32_t queue)
     return fill > 1 ? 1 : fill;
 }
 
+/* Items that left a queue in the window. */
+static double taken(const struct weir_profile_queue *queue)
+{
+    return queue->end.out > queue->begin.out ? (double)(queue->end.out - queue->begin.out) : NAN;
+}
+
+double weir_view_lock_ns(const struct weir_profile *profile, uint32_t queue, enum weir_part part)
+{
+    double sum = profile->sleep_count ? 0 : NAN;
+    for (uint32_t i = 0; i < profile->sleep_count; i++) {
+        const struct weir_profile_sleep *sleep = &profile->sleeps[i];
+        const struct weir_profile_row *row = &profile->rows[sleep->row];
+        if (sleep->state == WEIR_STATE_LOCK && row->stage == profile->topology.queues[queue].stage && row->part == part)
+            sum += sleep->ns;
+    }
+    return sum;
+}
+
+double weir_view_lock_ns_per_item(const struct weir_profile *profile, uint32_t queue, enum weir_part part)
+{
+    return weir_view_lock_ns(profile, queue, part) / taken(&profile->queues[queue]);
+}
+
+double weir_view_wakeups_per_item(const struct weir_profile *profile, uint32_t queue)
+{
+    return (double)profile->queues[queue].wakeups / taken(&profile->queues[queue]);
+}
+
+double weir_view_wakeup_share(const struct weir_profile_queue *queue, uint64_t part)
+{
+    return queue->wakeups ? (double)part / (double)queue->wakeups : NAN;
+}
+
+double weir_view_sleep_share(const struct weir_profile *profile, const struct weir_profile_sleep *sleep)
+{
+    double whole = (double)profile->pools[sleep->pool].threads * (double)profile->duration_ns;
+    return whole > 0 ? sleep->ns / whole : NAN;
+}
+
 double weir_view_state(const struct weir_profile *profile, uint32_t pool, enum weir_state state)
 {
     double whole = 0;

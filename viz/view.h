@@ -46,7 +46,17 @@ double weir_view_fill(const struct weir_profile *profile, uint32_t queue);
 double weir_view_limit_items(const struct weir_profile *profile, uint32_t queue);
 double weir_view_limit_bytes(const struct weir_profile *profile, uint32_t queue);
 
+/* Of the time of the pool's threads. */
+double weir_view_sleep_share(const struct weir_profile *profile, const struct weir_profile_sleep *sleep);
 double weir_view_state(const struct weir_profile *profile, uint32_t pool, enum weir_state state);
+
+/* Time that threads waited for a queue's lock, or inside its push or pop for another. NAN where nobody looked. */
+double weir_view_lock_ns(const struct weir_profile *profile, uint32_t queue, enum weir_part part);
+/* The same for each item that came out of it, and times that its takers were woken for each. */
+double weir_view_lock_ns_per_item(const struct weir_profile *profile, uint32_t queue, enum weir_part part);
+double weir_view_wakeups_per_item(const struct weir_profile *profile, uint32_t queue);
+/* `part` of the wakeups of a queue; NAN when there were none. */
+double weir_view_wakeup_share(const struct weir_profile_queue *queue, uint64_t part);
 
 /* What a row that is no stage stands for, to go on "12 % of CPU is": "outside the pools", … */
 const char *weir_view_no_stage(const struct weir_profile_row *row);

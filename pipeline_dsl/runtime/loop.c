@@ -193,7 +193,7 @@ static void go_back(struct weir_thread *thread, struct weir_item *item)
     item->record.tick_count = 0;
     item->next = NULL;
 
-    weir_mutex_lock(&loop->mutex);
+    weir_thread_lock(thread, &loop->mutex, item->way->reply_queue);
     if (weir_item_owes_reply(item))
         ring_enter(loop, item);
     bool was_empty = false;

@@ -195,16 +195,6 @@ static bool claim_sleeper(struct weir_intake *intake) WEIR_REQUIRES(intake->mute
 
 /* --- the lock is taken here ---------------------------------------------------------------------------------------------- */
 
-/* `queue`: which one's lock the thread is seen to wait for. */
-static void lock(struct weir_intake *intake, uint32_t queue, struct weir_thread *thread) WEIR_ACQUIRES(intake->mutex)
-{
-    if (weir_mutex_try(&intake->mutex))
-        return;
-    weir_thread_wait(thread, WEIR_WAIT_LOCK, queue);
-    weir_mutex_lock(&intake->mutex);
-    weir_thread_sleep_end(thread);
-}
-
 /* There is no room. ADMITTED: now there is. `block` may let go of the lock meanwhile. */
 static enum weir_push when_full(struct weir_queue *queue, struct weir_thread *thread, struct weir_item *item, bool resumes,
                                 struct weir_item **evicted) WEIR_REQUIRES(queue->intake->mutex)
@@ -248,7 +238,7 @@ enum weir_push weir_queue_push(struct weir_queue *queue, struct weir_thread *thr
     /* The language has made sure that the largest item fits into an empty queue; an estimate may overshoot. */
     if (item->size_bytes > queue->plan->limit_bytes)
         item->size_bytes = queue->plan->limit_bytes;
-    lock(queue->intake, queue->index, thread);
+    weir_thread_lock(thread, &queue->intake->mutex, queue->index);
     bool waits_its_turn = thread->loop && !resumes && block->parked;
     if (waits_its_turn || !fits(queue, item->size_bytes))
         outcome = when_full(queue, thread, item, resumes, evicted);
@@ -267,7 +257,7 @@ enum weir_push weir_queue_push(struct weir_queue *queue, struct weir_thread *thr
 
 void weir_queue_return(struct weir_queue *queue, struct weir_thread *thread, struct weir_item *item)
 {
-    lock(queue->intake, queue->index, thread);
+    weir_thread_lock(thread, &queue->intake->mutex, queue->index);
     if (queue->block->queued_items == queue->capacity)
         weir_bug("more items come back to %s than there are slots and workers", queue->plan->name);
     admit(queue, item, false);
@@ -393,7 +383,7 @@ struct weir_item *weir_intake_take(struct weir_intake *intake, struct weir_threa
     struct weir_loop *loops[WAKE_AT_ONCE];
     struct weir_queue *queue;
     weir_thread_at(thread, WEIR_TAG(intake->queues[0]->plan->stage, WEIR_PART_POP));
-    lock(intake, intake->queues[0]->index, thread);
+    weir_thread_lock(thread, &intake->mutex, intake->queues[0]->index);
     while (!(queue = first_with_items(intake)) && !intake->inside_first && !intake->closed)
         sleep_until_item(intake, thread);
     bool finished = queue && queue->plan->kind == WEIR_QUEUE_SLOTS;

@@ -52,7 +52,7 @@ static void ring_leave(struct weir_conn *conn, struct ring_change change, bool g
 {
     struct weir_loop *loop = conn->loop;
     struct weir_contract_queue *block = weir_loop_ring(loop, conn->way->reply_queue);
-    weir_mutex_lock(&loop->mutex);
+    weir_thread_lock(&loop->thread, &loop->mutex, conn->way->reply_queue);
     weir_seqlock_begin(&block->sequence);
     weir_word_add(given_up ? &block->dropped : &block->out, change.items);
     weir_word_sub(&block->queued_items, change.items);

@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "pipeline_dsl/runtime/mutex.h"
 #include "pipeline_dsl/runtime/plan.h"
 #include "pipeline_dsl/runtime/trace_point.h"
 
@@ -104,6 +105,15 @@ static inline void weir_thread_sleep_end(struct weir_thread *thread)
 {
     __atomic_store_n(&thread->slot->wait, WEIR_WAIT_NONE, __ATOMIC_RELAXED);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+/* Takes a queue's lock; the thread is seen to wait for it, if it must. */
+static inline void weir_thread_lock(struct weir_thread *thread, struct weir_mutex *mutex, uint32_t queue) WEIR_ACQUIRES(*mutex)
+{
+    if (weir_mutex_try(mutex))
+        return;
+    weir_thread_wait(thread, WEIR_WAIT_LOCK, queue);
+    weir_mutex_lock(mutex);
+    weir_thread_sleep_end(thread);
 }
 bool weir_thread_should_flush(const struct weir_thread *thread);
 void weir_thread_flush(struct weir_thread *thread);
