@@ -42,7 +42,8 @@ struct weir_simulate_queue {
     enum weir_simulate_full full;
     uint32_t label;  /* whose CPU time these are: */
     double wake_ns;  /* of whoever pushes, if a thread of that pool sleeps */
-    double woken_ns; /* of that thread */
+    double woken_ns; /* of that thread, */
+    double late_ns;  /* which runs that much later */
 };
 
 /* A pool of slots: each of `connections` serves its requests one after the other, `serial` each, and answers `delay` later. */
@@ -63,7 +64,7 @@ struct weir_simulate_step {
     uint32_t slots;                       /* SLOT */
     struct weir_simulate_time send;       /* ANSWER: CPU of the listening thread for it */
     uint32_t send_label;
-    double wake_ns;                       /* ANSWER: of whoever answers, if that thread sleeps */
+    double wake_ns, late_ns;              /* ANSWER: as of a queue */
 };
 
 /* One way in, from the listening pool to the answer. */

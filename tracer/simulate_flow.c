@@ -68,19 +68,27 @@ static void make_ready(struct world *world, uint32_t index)
     weir_world_append(&world->ready, world->thread_next, index);
 }
 
-/* An idle thread has work: it goes on, after what waking up costs it. */
-static void wake(struct world *world, uint32_t index, double woken_ns, uint32_t label)
+/* An idle thread has work: it comes, late, and goes on after what waking up costs it. */
+static void wake(struct world *world, uint32_t index, double late_ns, double woken_ns, uint32_t label)
 {
-    if (!burst(world, index, woken_ns, label, WOKEN))
-        make_ready(world, index);
+    struct thread *thread = &world->threads[index];
+    thread->comes = true;
+    thread->burst_ns = woken_ns;
+    thread->label = label;
+    weir_clock_after(&world->clock, late_ns, EVENT_WOKEN, index);
+}
+
+static bool sleeps(const struct world *world, uint32_t thread)
+{
+    return world->threads[thread].use == IDLE && !world->threads[thread].comes;
 }
 
 /* A listening thread has something to receive or to send. */
-static void give_task(struct world *world, uint32_t thread, uint32_t item)
+static void give_task(struct world *world, uint32_t thread, uint32_t item, double late_ns)
 {
     weir_world_append(&world->threads[thread].tasks, world->item_next, item);
-    if (world->threads[thread].use == IDLE)
-        wake(world, thread, 0, 0);
+    if (sleeps(world, thread))
+        wake(world, thread, late_ns, 0, 0);
 }
 
 /* --- connections -------------------------------------------------------------------------------------------------------------- */
@@ -116,7 +124,7 @@ static void request(struct world *world, uint32_t index)
     if (connection->parked || connection->unread.count)
         weir_world_append(&connection->unread, world->item_next, item);
     else
-        give_task(world, connection->thread, item);
+        give_task(world, connection->thread, item, 0);
 }
 
 /* The connection is read: the next of its requests may be received. */
@@ -125,7 +133,7 @@ static void read_on(struct world *world, uint32_t index)
     struct connection *connection = &world->connections[index];
     uint32_t item = connection->parked ? NONE : take(&connection->unread, world->item_next);
     if (item != NONE)
-        give_task(world, connection->thread, item);
+        give_task(world, connection->thread, item, 0);
 }
 
 static void receive(struct world *world, uint32_t item)
@@ -142,11 +150,13 @@ static void receive(struct world *world, uint32_t item)
 static void answer(struct world *world, uint32_t item)
 {
     struct connection *connection = &world->connections[world->items[item].connection];
+    const struct weir_simulate_way *way = way_of(world, item);
+    const struct weir_simulate_step *last = &way->steps[way->step_count - 1];
     world->items[item].done = true;
     while (connection->oldest != NONE && world->items[connection->oldest].done) {
         uint32_t sent = connection->oldest;
         connection->oldest = world->items[sent].later;
-        give_task(world, connection->thread, sent);
+        give_task(world, connection->thread, sent, last->late_ns);
     }
 }
 
@@ -185,7 +195,7 @@ static void put(struct world *world, uint32_t queue, uint32_t item)
     weir_world_append(&world->queues[queue].items, world->item_next, item);
     uint32_t sleeper = take(&to->idle, world->thread_next);
     if (sleeper != NONE)
-        wake(world, sleeper, shape->woken_ns, shape->label);
+        wake(world, sleeper, shape->late_ns, shape->woken_ns, shape->label);
 }
 
 /* There is room again: who waited longest comes first. */
@@ -280,7 +290,7 @@ static void served(struct world *world, uint32_t item)
     weir_world_append(&pool->served, world->item_next, item);
     uint32_t sleeper = take(&pool->idle, world->thread_next);
     if (sleeper != NONE)
-        wake(world, sleeper, 0, 0);
+        wake(world, sleeper, 0, 0, 0);
     uint32_t thread = take(&slots->starved, world->thread_next);
     if (thread != NONE) {
         serve(world, step->slots, world->threads[thread].item);
@@ -386,7 +396,7 @@ static enum outcome do_step(struct world *world, uint32_t index)
     case WEIR_SIMULATE_SLOT:
         return take_slot(world, index, step->slots) ? IS_RID : TAKES_TIME;
     case WEIR_SIMULATE_ANSWER:
-        if (pays_for_waking(world, index, world->threads[loop].use == IDLE, step->wake_ns, step->label))
+        if (pays_for_waking(world, index, sleeps(world, loop), step->wake_ns, step->label))
             return TAKES_TIME;
         answer(world, thread->item);
         return IS_RID;
@@ -463,6 +473,11 @@ void weir_world_handle(struct world *world, const struct weir_clock_event *event
     case EVENT_SLEPT:
         world->items[world->threads[event->id].item].step++;
         make_ready(world, event->id);
+        break;
+    case EVENT_WOKEN:
+        world->threads[event->id].comes = false;
+        if (!burst(world, event->id, world->threads[event->id].burst_ns, world->threads[event->id].label, WOKEN))
+            make_ready(world, event->id);
         break;
     case EVENT_SERVED:
         served(world, event->id);

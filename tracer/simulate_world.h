@@ -15,7 +15,7 @@
 
 #define NONE UINT32_MAX
 
-enum { EVENT_CPU, EVENT_SLEPT, EVENT_SERVED, EVENT_REQUEST, EVENT_ARRIVAL }; /* of a thread, thread, item, connection, way */
+enum { EVENT_CPU, EVENT_SLEPT, EVENT_WOKEN, EVENT_SERVED, EVENT_REQUEST, EVENT_ARRIVAL }; /* of a thread (3 times), item, connection, way */
 enum phase { WOKEN, WAKING, WORKED, SENT };
 enum use { IDLE, RUNNING, ASLEEP, BLOCKED, STARVED, USES };
 
@@ -36,6 +36,7 @@ struct thread {
     enum phase phase;
     enum use use;
     bool woke;         /* has paid for waking somebody, in this step */
+    bool comes;        /* was woken, and does not run yet */
     double burst_ns;
     uint32_t label;    /* of the burst */
     struct list tasks; /* of a listening thread: items to receive, or to send back */

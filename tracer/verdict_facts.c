@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <math.h>
 
+#define SERIAL 0.5 /* service that grew to half of what one request after the other would take */
+#define SERVED 100 /* requests, before that is said of them */
 #define FULL 0.9 /* average fill; a queue that is drained in batches is never at its limit all the time */
 
 uint64_t weir_facts_grown(uint64_t begin, uint64_t end)
@@ -136,6 +138,9 @@ int weir_facts_of(const struct weir_profile *profile, struct weir_arena *arena, 
     for (uint32_t i = 0; i < topology->pool_count; i++)
         set_pool(facts, i);
     add_cpu(facts);
+    for (uint32_t p = 0; p < topology->pool_count; p++)
+        for (uint32_t s = 0; s < topology->stage_count; s++)
+            facts->pools[p].stage_cpu_ns += facts->work_ns[p * topology->stage_count + s];
     if (profile->sleep_count)
         add_sleeps(facts);
     else
@@ -170,6 +175,13 @@ double weir_facts_waiting(const struct weir_facts *facts, uint32_t pool)
         if (facts->topology->queues[i].to_pool == pool && facts->topology->queues[i].kind == WEIR_QUEUE_HANDOFF)
             items += facts->profile->queues[i].depth_items_mean;
     return items;
+}
+
+bool weir_facts_serial(const struct weir_profile_slots *slots)
+{
+    double each = slots->open_mean > 0 ? slots->in_use_mean / slots->open_mean : 0;
+    double least = (double)slots->service.min, median = (double)weir_histogram_quantile(&slots->service, 0.5);
+    return slots->service.count >= SERVED && each >= 2 && least > 0 && median / least >= SERIAL * each;
 }
 
 double weir_facts_fill(const struct weir_facts *facts, uint32_t queue)

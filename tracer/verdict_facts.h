@@ -18,6 +18,7 @@
 struct weir_facts_pool {
     double whole_ns;                /* thread time; 0: nobody looked */
     double share[WEIR_STATE_COUNT]; /* of it */
+    double stage_cpu_ns;            /* CPU time of its threads in stages; what else they ran is the runtime's */
     double held; /* neither idle nor waiting for what comes after it: the time that its own work takes, waits for CPU and slots included */
 };
 
@@ -46,6 +47,9 @@ uint64_t weir_facts_grown(uint64_t begin, uint64_t end);
 double weir_facts_free_cpus(const struct weir_facts *facts);
 /* Items that wait for a thread of the pool, on average. */
 double weir_facts_waiting(const struct weir_facts *facts, uint32_t pool);
+/* Does a connection of the slots serve one request after the other? Then one that comes last waits for all before it: service grows
+ * with the number in use. The shortest service of the window is that of a connection that was least busy. */
+bool weir_facts_serial(const struct weir_profile_slots *slots);
 /* How full the queue was on average, by items or bytes, whichever is nearer to its limit; NAN: unknown. Of one connection for a ring. */
 double weir_facts_fill(const struct weir_facts *facts, uint32_t queue);
 /* Full most of the time, so that whoever pushes waits or is refused. */

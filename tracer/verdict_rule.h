@@ -43,8 +43,6 @@
 #define WEIR_RULE_REQUESTS 100u
 /* Slots at capacity that often are the limit, if workers waited for them. */
 #define WEIR_RULE_SLOTS_FULL 0.3
-/* Service that grew to half of what one request after the other would take is served one after the other. */
-#define WEIR_RULE_SERIAL 0.5
 /* No line is drawn farther than that from what was measured: eight times the threads, slots or connections of now. */
 #define WEIR_RULE_MOST_GROWTH 8.0
 /* Samples, before a share of CPU time is called one. */

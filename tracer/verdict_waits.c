@@ -57,15 +57,6 @@ void weir_rule_round_trip(const struct weir_facts *facts, struct weir_draft *dra
 
 /* --- slots ------------------------------------------------------------------------------------------------------------------ */
 
-/* Does a connection serve one request after the other? Then a request that comes last waits for all before it: service grows with
- * the number in use. The shortest service of the window is that of a connection that was least busy. */
-static bool serial(const struct weir_profile_slots *slots)
-{
-    double each = slots->open_mean > 0 ? slots->in_use_mean / slots->open_mean : 0;
-    double least = (double)slots->service.min, median = (double)weir_histogram_quantile(&slots->service, 0.5);
-    return slots->service.count >= WEIR_RULE_REQUESTS && each >= 2 && least > 0 && median / least >= WEIR_RULE_SERIAL * each;
-}
-
 static uint32_t grown_by(uint32_t value, double factor)
 {
     return (uint32_t)fmax(ceil(value * factor), value + 1.0);
@@ -78,7 +69,7 @@ static void advise_slots(const struct weir_facts *facts, struct weir_draft *draf
     /* The slots that would be in use if nobody had to wait for one. */
     double growth = fmin(1 / fmax(1 - waited, 1 / WEIR_RULE_MOST_GROWTH), WEIR_RULE_MOST_GROWTH);
     uint32_t connections = grown_by(stage->connections, growth);
-    if (serial(slots))
+    if (weir_facts_serial(slots))
         weir_draft_text(draft, "%s; each connection serves one request after the other, so raise connections: more in_flight only waits "
                         "longer", what);
     else

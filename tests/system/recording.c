@@ -106,6 +106,14 @@ struct weir_profile *recording_open(const struct harness_server *server, const c
     return profile;
 }
 
+bool recording_crowded(const struct weir_profile *profile)
+{
+    for (uint32_t i = 0; i < profile->topology.pool_count; i++)
+        if (profile->pools[i].state_ns[WEIR_STATE_RUNNABLE] > 0.05 * (double)profile->duration_ns * profile->pools[i].threads)
+            return true;
+    return false;
+}
+
 const struct weir_profile_row *recording_row(const struct weir_profile *profile, const char *name)
 {
     for (uint32_t i = 0; i < profile->row_count; i++)

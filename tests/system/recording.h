@@ -39,6 +39,9 @@ int recording_wait(pid_t pid);
 /* Loads what recording_start() saved. */
 struct weir_profile *recording_open(const struct harness_server *server, const char *name);
 
+/* Did others keep the server's threads from the CPUs? Then it was not as fast as it is by construction. */
+bool recording_crowded(const struct weir_profile *profile);
+
 const struct weir_profile_row *recording_row(const struct weir_profile *profile, const char *name);
 /* The share that the stage measured of itself. */
 double recording_truth(const struct weir_profile *profile, const struct weir_profile_row *row);

@@ -148,15 +148,6 @@ static struct weir_profile *judge_server(const char *text, const char *load, str
     return profile;
 }
 
-/* Did others keep the server from its CPUs? Then what was slow in it was not what is slow by construction. */
-static bool is_crowded(const struct weir_profile *profile)
-{
-    for (uint32_t i = 0; i < profile->topology.pool_count; i++)
-        if (profile->pools[i].state_ns[WEIR_STATE_RUNNABLE] > 0.05 * (double)profile->duration_ns * profile->pools[i].threads)
-            return true;
-    return false;
-}
-
 /* 1: named; 0: not; -1: the machine was too crowded to tell. */
 static int names_slowest(const struct random_server *random)
 {
@@ -166,7 +157,7 @@ static int names_slowest(const struct random_server *random)
         struct weir_profile *profile = judge_server(random->text, "--connections 2 --events 1 --in-flight 32 --wait 20s", &verdict);
         if (is(own_cause(&verdict), "stage", random->slowest))
             rc = 1;
-        else if (!is_crowded(profile))
+        else if (!recording_crowded(profile))
             rc = 0;
         if (rc < 1) {
             fprintf(stderr, "%sthe slowest stage is %s\n", random->text, random->slowest);

@@ -8,7 +8,7 @@
 
 static const struct weir_verb *const verbs[] = {
     &weir_verb_lint, &weir_verb_fmt, &weir_verb_graph, &weir_verb_build, &weir_verb_run, &weir_verb_reload,
-    &weir_verb_load, &weir_verb_doctor, &weir_verb_record, &weir_verb_report, &weir_verb_explain, &weir_verb_check,
+    &weir_verb_load, &weir_verb_doctor, &weir_verb_record, &weir_verb_report, &weir_verb_explain, &weir_verb_predict, &weir_verb_check,
 };
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
 

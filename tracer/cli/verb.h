@@ -22,7 +22,7 @@ struct weir_verb {
 };
 
 extern const struct weir_verb weir_verb_lint, weir_verb_fmt, weir_verb_graph, weir_verb_build, weir_verb_run, weir_verb_load,
-    weir_verb_doctor, weir_verb_record, weir_verb_report, weir_verb_explain, weir_verb_check, weir_verb_reload;
+    weir_verb_doctor, weir_verb_record, weir_verb_report, weir_verb_explain, weir_verb_predict, weir_verb_check, weir_verb_reload;
 
 /* Prints "weir VERB: SENTENCE" to stderr and returns the exit code the error carries (2 when it carries none). */
 int weir_cli_fail(const char *verb, const struct weir_error *error);
