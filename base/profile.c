@@ -168,6 +168,33 @@ static void verify_queues(struct weir_profile *profile)
     }
 }
 
+static void verify_slot_count(struct weir_profile *profile, const char *name, const char *when,
+                              const struct weir_profile_slot_count *count)
+{
+    if (count->taken != count->finished + count->failed + count->lost + count->in_use)
+        VIOLATE(profile, "slots of %s at the window's %s: taken %llu is not finished %llu + failed %llu + lost %llu + in use %llu", name,
+                when, (unsigned long long)count->taken, (unsigned long long)count->finished, (unsigned long long)count->failed,
+                (unsigned long long)count->lost, (unsigned long long)count->in_use);
+}
+
+static void verify_slots(struct weir_profile *profile)
+{
+    for (uint32_t i = 0; i < profile->slots_count; i++) {
+        const struct weir_profile_slots *slots = &profile->slots[i];
+        const struct weir_topology_stage *stage = &profile->topology.stages[slots->stage];
+        uint64_t capacity = (uint64_t)stage->connections * stage->in_flight;
+        uint64_t most = slots->in_use.count && slots->in_use.max > slots->end.in_use ? slots->in_use.max : slots->end.in_use;
+        verify_slot_count(profile, stage->full_name, "begin", &slots->begin);
+        verify_slot_count(profile, stage->full_name, "end", &slots->end);
+        if (most > capacity)
+            VIOLATE(profile, "%llu slots of %s were in use, and it has %llu", (unsigned long long)most, stage->full_name,
+                    (unsigned long long)capacity);
+        if (slots->end.taken < slots->begin.taken || slots->end.finished < slots->begin.finished ||
+            slots->end.waited_ns < slots->begin.waited_ns || slots->end.full_ns < slots->begin.full_ns)
+            VIOLATE(profile, "the counters of the slots of %s went backwards", stage->full_name);
+    }
+}
+
 static void verify_way_count(struct weir_profile *profile, const char *name, const char *when,
                              const struct weir_profile_way_count *count)
 {
@@ -227,6 +254,7 @@ void weir_profile_verify(struct weir_profile *profile)
     verify_threads(profile);
     verify_queues(profile);
     verify_ways(profile);
+    verify_slots(profile);
     verify_exact(profile);
 }
 

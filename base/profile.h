@@ -221,7 +221,7 @@ void weir_profile_free(struct weir_profile *profile);
 /* Is anything lost or violated, so that a gate must not trust it? */
 bool weir_profile_lossy(const struct weir_profile *profile);
 
-/* Fills `violations` (shares, states, conservation of queues and of ways in). */
+/* Fills `violations` (shares, states, conservation of queues, of slots and of ways in). */
 void weir_profile_verify(struct weir_profile *profile);
 
 /* The file format (base/profile.proto, after 8 bytes of magic "weirprof"). */

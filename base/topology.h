@@ -174,6 +174,19 @@ struct weir_topology {
 uint32_t weir_topology_ring_way(const struct weir_topology *topology, uint32_t queue);
 /* Has its stage no other queue? A reply has one for each way in that it answers. */
 bool weir_topology_is_sole(const struct weir_topology *topology, uint32_t queue);
+static inline bool weir_topology_has_slots(const struct weir_topology_stage *stage)
+{
+    return stage->verb == WEIR_FORWARD || stage->verb == WEIR_STORE;
+}
+
+/* How many stages have slots. */
+static inline uint32_t weir_topology_slots(const struct weir_topology *topology)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < topology->stage_count; i++)
+        count += weir_topology_has_slots(&topology->stages[i]);
+    return count;
+}
 
 /* Tags run from 0 to this, exclusive. */
 static inline uint32_t weir_topology_tag_count(const struct weir_topology *topology)

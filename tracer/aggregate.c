@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tracer/edges.h"
+#include "tracer/slots.h"
 #include "tracer/split.h"
 #include "tracer/states.h"
 
@@ -311,6 +312,7 @@ int weir_aggregate(struct weir_window *window, weir_aggregate_wakeups *wakeups, 
         goto out;
     set_queues(window, wakeups, context);
     set_unstamped(window);
+    weir_slots_set(window);
     rc = weir_states_set(window);
     if (!rc)
         rc = weir_edges_set(window);

@@ -255,8 +255,41 @@ static struct weir_check_measure drops(const struct weir_profile *profile, const
     return measured(value, value, value);
 }
 
+static struct weir_check_measure mean_in_use(const struct weir_profile_slots *slots, double looks)
+{
+    double reach = looks > 1 ? Z95 * sqrt(variance(&slots->in_use) / looks) : INFINITY;
+    return measured(slots->in_use_mean, slots->in_use_mean - reach, slots->in_use_mean + reach);
+}
+
+/* Of a stage with slots a wait is that for a slot, and its depth is how many are in use. */
+static struct weir_check_measure slots_metric(const struct weir_profile *profile, const struct weir_topology_term *term)
+{
+    const struct weir_profile_slots *slots = NULL;
+    for (uint32_t i = 0; i < profile->slots_count; i++)
+        if (profile->slots[i].stage == term->stage)
+            slots = &profile->slots[i];
+    if (!slots)
+        return missing("the profile has nothing about its slots");
+    if (term->metric == WEIR_METRIC_WAKEUP)
+        return of_histogram(profile, &profile->queues[profile->topology.stages[term->stage].queue].wakeup, term->statistic);
+    if (term->metric == WEIR_METRIC_WAIT)
+        return of_histogram(profile, &slots->wait, term->statistic);
+    if (term->unit == WEIR_BYTES)
+        return missing("slots are counted, and have no bytes");
+    const struct weir_topology_stage *stage = &profile->topology.stages[term->stage];
+    double looks = (double)profile->duration_ns / LOOK_NS, whole = (double)stage->connections * stage->in_flight;
+    struct weir_check_measure measure =
+        !slots->in_use.count              ? missing("nobody has looked at the slots")
+        : term->statistic == WEIR_MAX     ? measured((double)slots->in_use.max, (double)slots->in_use.max, whole)
+        : term->statistic != WEIR_MEAN    ? quantile(&slots->in_use, q_of(term->statistic), looks)
+                                          : mean_in_use(slots, looks);
+    return term->metric == WEIR_METRIC_FILL && measure.measured ? scaled(measure, 1 / whole) : measure;
+}
+
 static struct weir_check_measure one_queue(const struct weir_profile *profile, const struct weir_topology_term *term, uint32_t queue)
 {
+    if (weir_topology_has_slots(&profile->topology.stages[term->stage]))
+        return slots_metric(profile, term);
     switch (term->metric) {
     case WEIR_METRIC_WAIT: return of_histogram(profile, &profile->queues[queue].wait, term->statistic);
     case WEIR_METRIC_WAKEUP: return of_histogram(profile, &profile->queues[queue].wakeup, term->statistic);

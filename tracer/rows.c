@@ -9,19 +9,22 @@ static uint32_t parts_of(enum weir_verb_kind verb, enum weir_part parts[3])
         parts[0] = WEIR_PART_SIZE, parts[1] = WEIR_PART_PUSH, parts[2] = WEIR_PART_POP;
         return 3;
     }
-    if (verb == WEIR_REPLY) {
+    if (verb == WEIR_REPLY || verb == WEIR_FORWARD || verb == WEIR_STORE) {
         parts[0] = WEIR_PART_PUSH, parts[1] = WEIR_PART_POP;
         return 2;
     }
     return 0;
 }
 
-/* Who runs a part: a handoff is popped by those it leads to, a reply is finished by those who hand it back. */
+/* Who runs a part: a handoff is popped by those it leads to, a reply is finished by those who hand it back, and what slots have
+ * finished is pushed by the threads of its connections. */
 static uint32_t part_pool(const struct weir_topology *topology, const struct weir_topology_stage *stage, enum weir_part part)
 {
     bool has_queue = stage->queue < topology->queue_count;
     if (part == WEIR_PART_POP)
         return has_queue ? topology->queues[stage->queue].to_pool : stage->pool;
+    if (has_queue && weir_topology_has_slots(stage))
+        return topology->queues[stage->queue].from_pool;
     return stage->verb == WEIR_REPLY ? stage->finish_pool : stage->pool;
 }
 

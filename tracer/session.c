@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "tracer/aggregate.h"
 #include "tracer/probe.h"
+#include "tracer/slots.h"
 #include "tracer/states.h"
 #include "tracer/target.h"
 #include "tracer/window.h"
@@ -312,6 +313,8 @@ static void run(struct session *session)
             rc = weir_target_read_queues(&session->target, session->queues);
             if (!rc)
                 weir_window_depths(window, session->queues, now_ns);
+            if (!rc)
+                rc = weir_slots_look(window, &session->target, now_ns);
         }
         rc = rc == -EAGAIN ? 0 : rc;
         if (now_ns >= next_progress_ns && !rc && weir_target_read_ways(&session->target, window->now.ways) == 0) {

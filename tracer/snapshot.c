@@ -18,13 +18,17 @@
 #define TAKES_MOST 5
 #define SPAN_MOST_NS 2000000u
 
-int weir_snapshot_init(struct weir_snapshot *snapshot, uint32_t tag_count, uint32_t queue_count, uint32_t way_count)
+int weir_snapshot_init(struct weir_snapshot *snapshot, uint32_t tag_count, const struct weir_topology *topology)
 {
-    *snapshot = (struct weir_snapshot){ .tag_count = tag_count, .queue_count = queue_count, .way_count = way_count };
+    uint32_t queue_count = topology->queue_count, way_count = topology->way_count, slot_count = weir_topology_slots(topology);
+    *snapshot = (struct weir_snapshot){ .tag_count = tag_count, .queue_count = queue_count, .way_count = way_count,
+                                        .slot_count = slot_count };
     snapshot->queues = calloc((size_t)queue_count + 1, sizeof *snapshot->queues);
     snapshot->ways = calloc((size_t)way_count + 1, sizeof *snapshot->ways);
     snapshot->wakes = calloc((size_t)queue_count + 1, sizeof *snapshot->wakes);
-    if (snapshot->queues && snapshot->ways && snapshot->wakes)
+    snapshot->slots = calloc((size_t)slot_count + 1, sizeof *snapshot->slots);
+    snapshot->slot_times = calloc((size_t)slot_count + 1, sizeof *snapshot->slot_times);
+    if (snapshot->queues && snapshot->ways && snapshot->wakes && snapshot->slots && snapshot->slot_times)
         return 0;
     weir_snapshot_release(snapshot);
     return -ENOMEM;
@@ -39,6 +43,8 @@ void weir_snapshot_release(struct weir_snapshot *snapshot)
     }
     free(snapshot->queues);
     free(snapshot->ways);
+    free(snapshot->slots);
+    free(snapshot->slot_times);
     free(snapshot->wakes);
     *snapshot = (struct weir_snapshot){ .ns = 0 };
 }
@@ -202,6 +208,10 @@ static int take_once(struct weir_snapshot *snapshot, const struct weir_target *t
         rc = weir_target_read_queues(target, snapshot->queues);
     if (!rc)
         rc = weir_target_read_ways(target, snapshot->ways);
+    if (!rc)
+        rc = weir_target_read_slots(target, snapshot->slots, snapshot->ns);
+    for (uint32_t i = 0; !rc && i < snapshot->slot_count; i++)
+        rc = weir_target_read_slot_times(target, i, &snapshot->slot_times[i]);
     if (!rc)
         rc = weir_target_read_overflow(target, &snapshot->thread_overflow);
     for (uint32_t i = 0; !rc && i < WEIR_THREAD_SLOTS; i++) {

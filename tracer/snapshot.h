@@ -36,12 +36,14 @@ struct weir_snapshot {
     struct weir_profile_queue_count *queues; /* [queue_count] */
     struct weir_profile_way_count *ways;     /* [way_count] */
     struct weir_probe_wakes *wakes;          /* [queue_count], since the attach */
-    uint32_t queue_count, way_count, tag_count;
+    struct weir_profile_slot_count *slots;       /* [slot_count] */
+    struct weir_contract_slot_times *slot_times; /* [slot_count] */
+    uint32_t queue_count, way_count, slot_count, tag_count;
     uint32_t thread_overflow;
     struct weir_snapshot_thread threads[WEIR_THREAD_SLOTS];
 };
 
-int weir_snapshot_init(struct weir_snapshot *snapshot, uint32_t tag_count, uint32_t queue_count, uint32_t way_count);
+int weir_snapshot_init(struct weir_snapshot *snapshot, uint32_t tag_count, const struct weir_topology *topology);
 void weir_snapshot_release(struct weir_snapshot *snapshot);
 /* Room for the cells of `slot`; -ENOMEM when there is none. */
 int weir_snapshot_need(struct weir_snapshot *snapshot, uint32_t slot, bool exact);

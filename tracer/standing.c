@@ -29,6 +29,8 @@ static int read_counters(const struct weir_target *target, struct weir_snapshot 
     if (!rc)
         rc = weir_target_read_ways(target, snapshot->ways);
     if (!rc)
+        rc = weir_target_read_slots(target, snapshot->slots, weir_clock_ns());
+    if (!rc)
         rc = weir_target_read_overflow(target, &snapshot->thread_overflow);
     snapshot->ns = weir_clock_ns();
     return rc;

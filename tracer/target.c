@@ -37,7 +37,7 @@ int weir_target_check_contract(const struct weir_contract *contract, struct weir
                               "pools fewer threads", contract->shards, WEIR_THREAD_SLOTS);
     if (contract->size < sizeof *contract || contract->topology_bytes == 0 || contract->topology_bytes > TOPOLOGY_MOST ||
         contract->tag_count == 0 || contract->tag_count > UINT32_MAX / WEIR_THREAD_SLOTS || contract->shards == 0 ||
-        contract->queue_count > UINT16_MAX || contract->way_count > UINT16_MAX)
+        contract->queue_count > UINT16_MAX || contract->way_count > UINT16_MAX || contract->slot_count > UINT16_MAX)
         return weir_error_set(error, WEIR_EXIT_CANNOT, EPROTO, "the server's weir_contract has sizes that can't be");
     uint64_t tags = contract->tag_count;
     if (!contract->topology || contract->topology + contract->topology_bytes < contract->topology ||
@@ -47,7 +47,8 @@ int weir_target_check_contract(const struct weir_contract *contract, struct weir
         (contract->queue_count &&
          !room_at(contract->queues, (uint64_t)contract->queue_count * contract->shards * sizeof(struct weir_contract_queue))) ||
         (contract->way_count &&
-         !room_at(contract->ways, (uint64_t)contract->way_count * contract->shards * sizeof(struct weir_contract_way))))
+         !room_at(contract->ways, (uint64_t)contract->way_count * contract->shards * sizeof(struct weir_contract_way))) ||
+        (contract->slot_count && !room_at(contract->slots, contract->slot_count * sizeof(struct weir_contract_slots))))
         return weir_error_set(error, WEIR_EXIT_CANNOT, EPROTO, "the server's weir_contract has addresses that can't be");
     return 0;
 }
@@ -56,7 +57,7 @@ int weir_target_check_topology(const struct weir_contract *contract, const struc
                                struct weir_error *error)
 {
     if (contract->tag_count != weir_topology_tag_count(topology) || contract->queue_count != topology->queue_count ||
-        contract->way_count != topology->way_count)
+        contract->way_count != topology->way_count || contract->slot_count != weir_topology_slots(topology))
         return weir_error_set(error, WEIR_EXIT_CANNOT, EPROTO,
                               "the server's weir_contract does not fit the pipelines that it carries");
     return 0;
@@ -168,10 +169,12 @@ union block {
     uint32_t sequence;
     struct weir_contract_queue queue;
     struct weir_contract_way way;
+    struct weir_contract_slots slots;
 };
 _Static_assert(sizeof(struct weir_contract_queue) == sizeof(union block) &&
-                   sizeof(struct weir_contract_way) == sizeof(union block),
-               "both kinds of block have one size");
+                   sizeof(struct weir_contract_way) == sizeof(union block) &&
+                   sizeof(struct weir_contract_slots) == sizeof(union block),
+               "all kinds of block have one size");
 
 /* Reads `count` (at most BLOCKS_AT_ONCE) consecutive blocks, each of them whole. */
 static int read_blocks(const struct weir_target *target, uint64_t address, uint32_t count, union block *blocks)
@@ -266,6 +269,39 @@ int weir_target_read_ways(const struct weir_target *target, struct weir_profile_
 {
     memset(ways, 0, target->contract.way_count * sizeof *ways);
     return read_table(target, target->contract.ways, target->contract.way_count, NULL, ways);
+}
+
+static void set_slots(struct weir_profile_slot_count *to, const struct weir_contract_slots *from, uint64_t now_ns)
+{
+    *to = (struct weir_profile_slot_count){
+        .taken = from->taken, .finished = from->finished, .failed = from->failed, .lost = from->lost, .retried = from->retried,
+        .in_use = from->in_use, .open = from->open, .reconnects = from->reconnects, .waits = from->waits,
+        .waited_ns = from->waited_ns, .full_ns = from->full_ns, .unfilled = from->unfilled,
+    };
+    if (from->full_since_ns && now_ns > from->full_since_ns)
+        to->full_ns += now_ns - from->full_since_ns;
+}
+
+int weir_target_read_slots(const struct weir_target *target, struct weir_profile_slot_count *slots, uint64_t now_ns)
+{
+    union block blocks[BLOCKS_AT_ONCE];
+    for (uint32_t first = 0; first < target->contract.slot_count; first += BLOCKS_AT_ONCE) {
+        uint32_t left = target->contract.slot_count - first, some = left < BLOCKS_AT_ONCE ? left : BLOCKS_AT_ONCE;
+        int rc = read_blocks(target, target->contract.slots + first * sizeof *blocks, some, blocks);
+        if (rc)
+            return rc;
+        for (uint32_t i = 0; i < some; i++)
+            set_slots(&slots[first + i], &blocks[i].slots, now_ns);
+    }
+    return 0;
+}
+
+int weir_target_read_slot_times(const struct weir_target *target, uint32_t index, struct weir_contract_slot_times *times)
+{
+    uint64_t at = target->contract.slots + index * sizeof(struct weir_contract_slots) + offsetof(struct weir_contract_slots, times);
+    uint64_t address = 0;
+    int rc = weir_process_read(&target->process, at, &address, sizeof address);
+    return rc ? rc : weir_process_read(&target->process, address, times, sizeof *times);
 }
 
 int weir_target_read_log(const struct weir_target *target, uint32_t slot, uint64_t before_ticks, struct weir_contract_log *log)

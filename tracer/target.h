@@ -48,6 +48,10 @@ int weir_target_read_cells(const struct weir_target *target, uint32_t slot, stru
 /* One snapshot of every queue or way in, shards summed. -EAGAIN: a block was being written each time that we looked. */
 int weir_target_read_queues(const struct weir_target *target, struct weir_profile_queue_count *queues);
 int weir_target_read_ways(const struct weir_target *target, struct weir_profile_way_count *ways);
+/* The same for every pool of slots; a time at capacity that still lasts counts up to `now_ns`. */
+int weir_target_read_slots(const struct weir_target *target, struct weir_profile_slot_count *slots, uint64_t now_ns);
+/* How long in the pool of slots `index`. */
+int weir_target_read_slot_times(const struct weir_target *target, uint32_t index, struct weir_contract_slot_times *times);
 /* What waits in one slot's log. `log->count` records are good; 0 when it is empty or was handed over meanwhile. Reads the
  * records only if the oldest one was written before `before_ticks`. */
 int weir_target_read_log(const struct weir_target *target, uint32_t slot, uint64_t before_ticks, struct weir_contract_log *log);

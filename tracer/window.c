@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tracer/slots.h"
 #include "tracer/split.h"
 
 int weir_window_init(struct weir_window *window, struct weir_profile *profile)
@@ -24,12 +25,14 @@ int weir_window_init(struct weir_window *window, struct weir_profile *profile)
         rc = weir_items_init(&window->items, topology);
     struct weir_snapshot *const all[] = { &window->begin, &window->last, &window->now };
     for (size_t i = 0; !rc && i < sizeof all / sizeof *all; i++)
-        rc = weir_snapshot_init(all[i], window->tag_count, topology->queue_count, topology->way_count);
+        rc = weir_snapshot_init(all[i], window->tag_count, topology);
     profile->queues = weir_arena_zalloc(&profile->arena, ((size_t)topology->queue_count + 1) * sizeof *profile->queues);
     profile->ways = weir_arena_zalloc(&profile->arena, ((size_t)topology->way_count + 1) * sizeof *profile->ways);
     profile->pools = weir_arena_zalloc(&profile->arena, ((size_t)topology->pool_count + 1) * sizeof *profile->pools);
     if (!rc && (!profile->queues || !profile->ways || !profile->pools))
         rc = -ENOMEM;
+    if (!rc)
+        rc = weir_slots_init(profile);
     return rc;
 }
 
@@ -56,6 +59,8 @@ static void copy_snapshot(struct weir_snapshot *to, const struct weir_snapshot *
     memcpy(to->wakes, from->wakes, from->queue_count * sizeof *to->wakes);
     memcpy(to->queues, from->queues, from->queue_count * sizeof *to->queues);
     memcpy(to->ways, from->ways, from->way_count * sizeof *to->ways);
+    memcpy(to->slots, from->slots, from->slot_count * sizeof *to->slots);
+    memcpy(to->slot_times, from->slot_times, from->slot_count * sizeof *to->slot_times);
     for (uint32_t i = 0; i < WEIR_THREAD_SLOTS; i++) {
         struct weir_snapshot_thread *there = &to->threads[i];
         const struct weir_snapshot_thread *here = &from->threads[i];
@@ -89,7 +94,7 @@ void weir_window_begin(struct weir_window *window)
             ticks = cut;
     }
     window->items.begin_ticks = ticks == UINT64_MAX ? weir_clock_ticks() : ticks;
-    window->queues_read_ns = window->begin.ns;
+    window->queues_read_ns = window->slots_read_ns = window->begin.ns;
     window->open = true;
 }
 

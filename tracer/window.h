@@ -34,6 +34,7 @@ struct weir_window {
     struct weir_profile_slice *slices;
     uint32_t slice_count, slice_capacity;
     uint64_t queues_read_ns; /* when the queue blocks were last read */
+    uint64_t slots_read_ns;  /* likewise */
 };
 
 int weir_window_init(struct weir_window *window, struct weir_profile *profile);

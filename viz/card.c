@@ -198,6 +198,47 @@ static void hot_rows(const struct weir_card *card, const struct weir_profile_row
     }
 }
 
+/* The slots of a stage: what the file gives it, and how they were used. */
+static void slot_rows(const struct weir_card *card, uint32_t index, const char *ink)
+{
+    const struct weir_topology_stage *stage = &card->topology->stages[index];
+    const struct weir_profile_slots *slots = card->profile ? weir_view_slots(card->profile, index) : NULL;
+    char left[128], right[128];
+    if (!weir_topology_has_slots(stage))
+        return;
+    snprintf(left, sizeof left, "%u connection%s × %s slots", stage->connections, stage->connections == 1 ? "" : "s",
+             weir_figure_count(stage->in_flight).text);
+    snprintf(right, sizeof right, "%s open", slots ? weir_figure_number(slots->open_mean).text : "");
+    row(card, left, slots ? right : "", NULL, ink);
+    if (!slots || card->compact)
+        return;
+    snprintf(left, sizeof left, "in use mean · max");
+    snprintf(right, sizeof right, "%s · %s of %s", weir_figure_number(slots->in_use_mean).text,
+             weir_figure_number(weir_view_max(&slots->in_use)).text,
+             weir_figure_count(weir_view_slots_capacity(card->profile, slots)).text);
+    row(card, left, right, NULL, ink);
+    row(card, "all in use", weir_figure_percent(weir_view_slots_full(card->profile, slots)).text, NULL, ink);
+    if (slots->wait.count) {
+        snprintf(right, sizeof right, "%s · %s", weir_figure_ns(weir_view_quantile(&slots->wait, 0.5)).text,
+                 weir_figure_ns(weir_view_quantile(&slots->wait, 0.99)).text);
+        row(card, "wait for one p50 · p99", right, NULL, ink);
+    }
+    if (slots->service.count) {
+        snprintf(right, sizeof right, "%s · %s", weir_figure_ns(weir_view_quantile(&slots->service, 0.5)).text,
+                 weir_figure_ns(weir_view_quantile(&slots->service, 0.99)).text);
+        row(card, "answered in p50 · p99", right, NULL, ink);
+    }
+    uint32_t pool = stage->queue != WEIR_NONE ? card->topology->queues[stage->queue].from_pool : WEIR_NONE;
+    if (pool != WEIR_NONE && card->profile->duration_ns) {
+        double cpus = card->profile->pools[pool].state_ns[WEIR_STATE_RUNNING] / (double)card->profile->duration_ns;
+        snprintf(right, sizeof right, "%s of one CPU", weir_figure_percent(cpus).text);
+        row(card, "its own threads run", right, NULL, ink);
+    }
+    uint64_t bad = slots->end.failed + slots->end.lost - slots->begin.failed - slots->begin.lost;
+    if (bad)
+        row(card, "failed or lost", weir_figure_rate(weir_view_per_s(card->profile, (double)bad)).text, NULL, ink);
+}
+
 void weir_card_stage(const struct weir_card *card, uint32_t index)
 {
     const struct weir_topology_stage *stage = &card->topology->stages[index];
@@ -217,6 +258,7 @@ void weir_card_stage(const struct weir_card *card, uint32_t index)
         wide_row(card, text.data, heat->faint);
     if (card->profile && !card->compact)
         listen_row(card, stage, heat->ink);
+    slot_rows(card, index, heat->ink);
     if (measured && !weir_view_empty(card->profile)) {
         cost_row(card, measured, heat->ink);
         hot_rows(card, measured, HOT_LEAST, heat->ink);

@@ -52,16 +52,22 @@ static bool is_queue_only(const struct weir_topology_stage *stage)
     return stage->verb == WEIR_HANDOFF && stage->queue != WEIR_NONE;
 }
 
+/* What comes back from slots is told on the card of their stage, whose pool it never leaves. */
+static bool has_queue(const struct weir_topology_stage *stage)
+{
+    return stage->queue != WEIR_NONE && !weir_topology_has_slots(stage);
+}
+
 static bool has_ring(const struct weir_topology_stage *stage)
 {
-    return stage->queue != WEIR_NONE && !is_queue_only(stage);
+    return has_queue(stage) && !is_queue_only(stage);
 }
 
 /* Where items enter the stage, and where they leave it. */
 static void node_in(struct weir_buffer *out, const struct graph *graph, uint32_t stage)
 {
     const struct weir_topology_stage *shape = stage_at(graph, stage);
-    weir_buffer_printf(out, shape->queue != WEIR_NONE ? "queue%u" : "stage%u", shape->queue != WEIR_NONE ? shape->queue : stage);
+    weir_buffer_printf(out, has_queue(shape) ? "queue%u" : "stage%u", has_queue(shape) ? shape->queue : stage);
 }
 
 static void node_out(struct weir_buffer *out, const struct graph *graph, uint32_t stage)
@@ -144,7 +150,7 @@ static void nodes(const struct graph *graph)
     weir_buffer_putc(graph->card.out, '\n');
     for (uint32_t i = 0; i < topology->stage_count; i++) {
         const struct weir_topology_stage *stage = stage_at(graph, i);
-        if (stage->queue != WEIR_NONE && !ring_inside(graph, stage))
+        if (has_queue(stage) && !ring_inside(graph, stage))
             queue_node(graph, stage->queue, "  ");
         if (stage->pool == WEIR_NONE && !is_queue_only(stage))
             stage_node(graph, i, "  ");
@@ -238,8 +244,8 @@ static void flow(const struct graph *graph, uint32_t from, uint32_t to)
     const struct weir_topology_stage *a = stage_at(graph, from), *b = stage_at(graph, to);
     const struct weir_topology *topology = graph->card.topology;
     uint32_t from_pool = is_queue_only(a) ? topology->queues[a->queue].from_pool : a->pool;
-    uint32_t to_pool = b->queue != WEIR_NONE ? topology->queues[b->queue].to_pool : b->pool;
-    bool from_queue = is_queue_only(a), into_queue = b->queue != WEIR_NONE && !ring_inside(graph, b);
+    uint32_t to_pool = has_queue(b) ? topology->queues[b->queue].to_pool : b->pool;
+    bool from_queue = is_queue_only(a), into_queue = has_queue(b) && !ring_inside(graph, b);
     if (from_queue && !into_queue && from_pool == to_pool)
         to_pool = topology->queues[a->queue].to_pool;
     bool across = from_queue || into_queue || from_pool != to_pool;

@@ -269,6 +269,7 @@ static json_t *lock_waits(const struct weir_profile *profile, uint32_t index)
 
 static json_t *queues(const struct weir_profile *profile)
 {
+    static const char *const kinds[] = { "handoff", "reply", "slots" };
     const struct weir_topology *topology = &profile->topology;
     json_t *array = json_array();
     for (uint32_t i = 0; i < topology->queue_count; i++) {
@@ -276,7 +277,7 @@ static json_t *queues(const struct weir_profile *profile)
         const struct weir_profile_queue *queue = &profile->queues[i];
         json_t *object = json_object();
         set(object, "name", text(shape->name));
-        set(object, "kind", json_string(shape->kind == WEIR_QUEUE_REPLY ? "reply" : "handoff"));
+        set(object, "kind", json_string(kinds[shape->kind]));
         set(object, "from_pool", shape->from_pool == WEIR_NONE ? json_null() : text(topology->pools[shape->from_pool].name));
         set(object, "to_pool", shape->to_pool == WEIR_NONE ? json_null() : text(topology->pools[shape->to_pool].name));
         set(object, "depth_items", depth(&queue->depth_items, queue->depth_items_mean));
@@ -379,6 +380,51 @@ static json_t *machine(const struct weir_profile *profile)
     return object;
 }
 
+static json_t *slots_window(const struct weir_profile_slot_count *begin, const struct weir_profile_slot_count *end)
+{
+    json_t *object = json_object();
+    set(object, "taken", count(grown(begin->taken, end->taken)));
+    set(object, "finished", count(grown(begin->finished, end->finished)));
+    set(object, "failed", count(grown(begin->failed, end->failed)));
+    set(object, "lost", count(grown(begin->lost, end->lost)));
+    set(object, "retried", count(grown(begin->retried, end->retried)));
+    set(object, "reconnects", count(grown(begin->reconnects, end->reconnects)));
+    set(object, "waits", count(grown(begin->waits, end->waits)));
+    set(object, "waited_ns", count(grown(begin->waited_ns, end->waited_ns)));
+    return object;
+}
+
+static json_t *slots(const struct weir_profile *profile)
+{
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < profile->slots_count; i++) {
+        const struct weir_profile_slots *slots = &profile->slots[i];
+        const struct weir_topology_stage *stage = &profile->topology.stages[slots->stage];
+        const struct weir_profile_slot_count *end = &slots->end;
+        json_t *object = json_object();
+        set(object, "stage", text(stage->full_name));
+        set(object, "connections", count(stage->connections));
+        set(object, "in_flight_limit", count(stage->in_flight));
+        set(object, "in_flight", depth(&slots->in_use, slots->in_use_mean));
+        set(object, "full_share", number(weir_view_slots_full(profile, slots)));
+        set(object, "open_mean", number(slots->open_mean));
+        set(object, "wait_ns", quantiles(&slots->wait));
+        set(object, "service_ns", quantiles(&slots->service));
+        set(object, "taken", count(end->taken));
+        set(object, "finished", count(end->finished));
+        set(object, "failed", count(end->failed));
+        set(object, "lost", count(end->lost));
+        set(object, "retried", count(end->retried));
+        set(object, "in_use", count(end->in_use));
+        set(object, "open", count(end->open));
+        set(object, "reconnects", count(end->reconnects));
+        set(object, "unfilled", count(end->unfilled));
+        set(object, "window", slots_window(&slots->begin, end));
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
 static json_t *change(const char *line, const char *where)
 {
     if (!line)
@@ -459,7 +505,7 @@ int weir_json_profile(const struct weir_profile *profile, const struct weir_verd
     set(root, "threads", threads(profile));
     set(root, "sleeps", sleeps(profile));
     set(root, "machine", machine(profile));
-    set(root, "slots", json_array());
+    set(root, "slots", slots(profile));
     set(root, "verdict", verdict_object(verdict));
     set(root, "overhead", overhead(profile));
     set(root, "violations", texts(profile->violations, profile->violation_count));

@@ -240,6 +240,52 @@ static void queue_counts(const struct weir_profile *profile, struct weir_buffer 
     finish(&grid, out);
 }
 
+/* --- slots ------------------------------------------------------------------------------------------------------------------ */
+
+static void slot_times(const struct weir_profile *profile, struct weir_buffer *out)
+{
+    static const char *const names[] = { "SLOTS", "OPEN", "IN USE", "MAX", "OF", "FULL", "WAITS", "WAIT", "P99", "SERVICE", "P99", NULL };
+    struct weir_grid grid;
+    weir_grid_init(&grid, "lrrrrrrrrrr");
+    heads(&grid, names);
+    for (uint32_t i = 0; i < profile->slots_count; i++) {
+        const struct weir_profile_slots *slots = &profile->slots[i];
+        const struct weir_topology_stage *stage = &profile->topology.stages[slots->stage];
+        char text[64];
+        weir_grid_cell(&grid, stage->full_name, NAME_MOST);
+        snprintf(text, sizeof text, "%s of %u", weir_figure_number(slots->open_mean).text, stage->connections);
+        cell(&grid, text);
+        cell(&grid, weir_figure_number(slots->in_use_mean).text);
+        cell(&grid, weir_figure_number(weir_view_max(&slots->in_use)).text);
+        cell(&grid, weir_figure_count(weir_view_slots_capacity(profile, slots)).text);
+        cell(&grid, weir_figure_percent(weir_view_slots_full(profile, slots)).text);
+        cell(&grid, weir_figure_rate(weir_view_per_s(profile, (double)slots->end.waits - (double)slots->begin.waits)).text);
+        cell(&grid, weir_figure_ns(weir_view_quantile(&slots->wait, 0.5)).text);
+        cell(&grid, weir_figure_ns(weir_view_quantile(&slots->wait, 0.99)).text);
+        cell(&grid, weir_figure_ns(weir_view_quantile(&slots->service, 0.5)).text);
+        cell(&grid, weir_figure_ns(weir_view_quantile(&slots->service, 0.99)).text);
+    }
+    finish(&grid, out);
+}
+
+static void slot_counts(const struct weir_profile *profile, struct weir_buffer *out)
+{
+    static const char *const names[] = { "SINCE THE START", "TAKEN", "FINISHED", "FAILED", "LOST", "RETRIED", "IN USE", "OPEN",
+                                         "RECONNECTS", NULL };
+    struct weir_grid grid;
+    weir_grid_init(&grid, "lrrrrrrrr");
+    heads(&grid, names);
+    for (uint32_t i = 0; i < profile->slots_count; i++) {
+        const struct weir_profile_slot_count *end = &profile->slots[i].end;
+        const uint64_t counts[] = { end->taken, end->finished, end->failed, end->lost, end->retried, end->in_use, end->open,
+                                    end->reconnects };
+        weir_grid_cell(&grid, profile->topology.stages[profile->slots[i].stage].full_name, NAME_MOST);
+        for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
+            cell(&grid, weir_figure_count(counts[k]).text);
+    }
+    finish(&grid, out);
+}
+
 /* --- the rest --------------------------------------------------------------------------------------------------------------- */
 
 static void pools(const struct weir_profile *profile, struct weir_buffer *out)
@@ -352,6 +398,8 @@ static void counters(const struct weir_profile *profile, struct weir_buffer *out
     }
     finish(&grid, out);
     queue_counts(profile, out);
+    if (profile->slots_count)
+        slot_counts(profile, out);
     ways(profile, out);
 }
 
@@ -373,6 +421,10 @@ int weir_table_profile(const struct weir_profile *profile, const struct weir_ver
         if (profile->sleep_count)
             handoffs(profile, out);
         queue_counts(profile, out);
+    }
+    if (profile->slots_count) {
+        slot_times(profile, out);
+        slot_counts(profile, out);
     }
     if (profile->topology.pool_count)
         pools(profile, out);

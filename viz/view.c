@@ -220,6 +220,28 @@ double weir_view_sleep_share(const struct weir_profile *profile, const struct we
     return whole > 0 ? sleep->ns / whole : NAN;
 }
 
+double weir_view_slots_full(const struct weir_profile *profile, const struct weir_profile_slots *slots)
+{
+    if (!profile->duration_ns)
+        return NAN;
+    double full = slots->end.full_ns > slots->begin.full_ns ? (double)(slots->end.full_ns - slots->begin.full_ns) : 0;
+    return fmin(full / (double)profile->duration_ns, 1);
+}
+
+uint64_t weir_view_slots_capacity(const struct weir_profile *profile, const struct weir_profile_slots *slots)
+{
+    const struct weir_topology_stage *stage = &profile->topology.stages[slots->stage];
+    return (uint64_t)stage->connections * stage->in_flight;
+}
+
+const struct weir_profile_slots *weir_view_slots(const struct weir_profile *profile, uint32_t stage)
+{
+    for (uint32_t i = 0; i < profile->slots_count; i++)
+        if (profile->slots[i].stage == stage)
+            return &profile->slots[i];
+    return NULL;
+}
+
 double weir_view_state(const struct weir_profile *profile, uint32_t pool, enum weir_state state)
 {
     double whole = 0;

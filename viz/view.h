@@ -46,6 +46,12 @@ double weir_view_fill(const struct weir_profile *profile, uint32_t queue);
 double weir_view_limit_items(const struct weir_profile *profile, uint32_t queue);
 double weir_view_limit_bytes(const struct weir_profile *profile, uint32_t queue);
 
+/* Of slots: the share of the window in which all were in use (NAN: unknown), and how many there are. */
+double weir_view_slots_full(const struct weir_profile *profile, const struct weir_profile_slots *slots);
+uint64_t weir_view_slots_capacity(const struct weir_profile *profile, const struct weir_profile_slots *slots);
+/* The slots of a stage; null: it has none. */
+const struct weir_profile_slots *weir_view_slots(const struct weir_profile *profile, uint32_t stage);
+
 /* Of the time of the pool's threads. */
 double weir_view_sleep_share(const struct weir_profile *profile, const struct weir_profile_sleep *sleep);
 double weir_view_state(const struct weir_profile *profile, uint32_t pool, enum weir_state state);

@@ -188,7 +188,7 @@ static void put_head(struct weir_emit *emit)
             put(emit, " *     %-16s on pool %s", s->name, t->pools[s->pool].name);
             if (s->verb == WEIR_HANDOFF)
                 put(emit, ", to pool %s", t->pools[t->queues[s->queue].to_pool].name);
-            else if (weir_emit_has_slots(s))
+            else if (weir_topology_has_slots(s))
                 put(emit, ", by %u slots and back", s->connections * s->in_flight);
             else if (s->finish_pool != s->pool)
                 put(emit, ", finished on pool %s", t->pools[s->finish_pool].name);
@@ -245,7 +245,7 @@ static void put_ids(struct weir_emit *emit)
     }
     put(emit, " QUEUES };\nenum {");
     for (uint32_t i = 0; i < t->stage_count; i++)
-        if (weir_emit_has_slots(&t->stages[i])) {
+        if (weir_topology_has_slots(&t->stages[i])) {
             put(emit, " SLOTS_");
             weir_emit_name(emit, i);
             put(emit, ",");
@@ -491,7 +491,7 @@ static bool can_emit(const struct weir_topology_stage *s)
 /* What comes back from slots is taken from queues, and an event loop takes none. */
 static int check_slots(const struct weir_topology *t, const struct weir_topology_stage *s, struct weir_error *error)
 {
-    if (!weir_emit_has_slots(s) || !t->pools[s->pool].listens)
+    if (!weir_topology_has_slots(s) || !t->pools[s->pool].listens)
         return 0;
     return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL,
                           "%s can't be built on pool %s, whose threads listen; put a `handoff` to a pool of workers above it",

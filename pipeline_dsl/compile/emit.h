@@ -30,14 +30,10 @@ void weir_emit_name(struct weir_emit *emit, uint32_t stage);
 void weir_emit_id(struct weir_emit *emit, uint32_t stage);
 /* The C name of a pool: "workers"; of a stage's own: "riemann__store". */
 void weir_emit_pool(struct weir_emit *emit, uint32_t pool);
-static inline bool weir_emit_has_slots(const struct weir_topology_stage *stage)
-{
-    return stage->verb == WEIR_FORWARD || stage->verb == WEIR_STORE;
-}
 /* Does it end a segment, with the item on its way to another thread? */
 static inline bool weir_emit_hands_over(const struct weir_topology_stage *stage)
 {
-    return stage->verb == WEIR_HANDOFF || weir_emit_has_slots(stage);
+    return stage->verb == WEIR_HANDOFF || weir_topology_has_slots(stage);
 }
 /* A string literal. */
 void weir_emit_string(struct weir_emit *emit, const char *text);

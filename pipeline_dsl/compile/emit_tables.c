@@ -181,7 +181,7 @@ static void put_slots(struct weir_emit *emit)
     put(emit, "/* Stages that stand on slots. */\nstatic const struct weir_plan_slots slots[SLOTS + 1] = {\n");
     for (uint32_t i = 0; i < t->stage_count; i++) {
         const struct weir_topology_stage *s = &t->stages[i];
-        if (!weir_emit_has_slots(s))
+        if (!weir_topology_has_slots(s))
             continue;
         put(emit, "    [SLOTS_");
         weir_emit_name(emit, i);
