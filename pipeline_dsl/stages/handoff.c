@@ -25,8 +25,11 @@ enum weir_outcome weir_stage_handoff(struct weir_thread *thread, struct weir_ite
     struct weir_queue *to = &thread->queues[queue];
     weir_thread_at(thread, WEIR_TAG(to->plan->stage + item->lane, WEIR_PART_SIZE));
     item->size_bytes = estimate(item, sized);
-    if (sized != WEIR_SIZED_BYTES && item->size_bytes > item->way->decode_max_bytes)
-        item->size_bytes = item->way->decode_max_bytes;
+    if (sized != WEIR_SIZED_BYTES) {
+        item->size_bytes += item->reply.length; /* what a query found goes along */
+        if (item->size_bytes > item->way->decode_max_bytes)
+            item->size_bytes = item->way->decode_max_bytes;
+    }
     weir_handoff_push(thread, to, item, false);
     return WEIR_GONE;
 }

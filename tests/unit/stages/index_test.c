@@ -580,6 +580,101 @@ static void many_threads_write_the_same_keys(void **state)
     assert_int_equal(found.metric_int, 19999);
 }
 
+/* Events with ttls around their ages: some are overdue when they come. */
+static void *put_mortals(void *argument)
+{
+    unsigned seed = *(unsigned *)argument;
+    char name[24];
+    for (int i = 0; i < 30000; i++) {
+        struct weir_event e[3];
+        char names[3][24];
+        for (int k = 0; k < 3; k++) {
+            snprintf(names[k], sizeof name, "service-%d", rand_r(&seed) % 3000);
+            e[k] = timed(names[k], NOW, true, (float)(rand_r(&seed) % 20));
+            if (rand_r(&seed) % 8 == 0)
+                e[k].state = text("expired");
+        }
+        if (weir_index_put_all(&index_, e, 3, NOW) != 0)
+            return (void *)1;
+    }
+    return NULL;
+}
+
+static void *reap_many(void *argument)
+{
+    (void)argument;
+    for (int i = 0; i < 200; i++)
+        reap(NOW + 10 * SECOND);
+    return NULL;
+}
+
+static void threads_write_read_and_expire_at_once(void **state)
+{
+    (void)state;
+    pthread_t threads[5];
+    unsigned seeds[2] = { 1, 2 };
+    struct weir_index_walk walk;
+    size_t met = 0;
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, put_mortals, &seeds[i]);
+    for (int i = 2; i < 4; i++)
+        pthread_create(&threads[i], NULL, reap_many, NULL);
+    pthread_create(&threads[4], NULL, walk_many, &index_);
+    for (int i = 0; i < 5; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    reap(NOW + 10 * SECOND);
+    weir_index_walk_init(&walk, &index_);
+    while (weir_index_walk_next(&walk))
+        for (uint32_t i = 0; i < walk.count; i++, met++)
+            assert_true(walk.entries[i]->ttl >= 10); /* the others are gone */
+    assert_int_equal(met, count());
+    assert_true(met > 0);
+}
+
+/* --- the table ----------------------------------------------------------------------------------------------------------- */
+
+static struct weir_index_entry *entry_of(const char *service)
+{
+    struct weir_event e = event("h", service, "ok", 1);
+    struct weir_index_entry *entry = weir_index_entry_new(weir_index_entry_size(&e));
+    weir_index_entry_fill(entry, &e, false, 0);
+    return entry;
+}
+
+/* Nobody can bring about that all keys have one hash; if they had, a segment fills up, and no look-up runs round for ever. */
+static void keys_of_one_hash_fill_a_segment(void **state)
+{
+    (void)state;
+    struct weir_index_shard shard = { 0 };
+    const uint32_t hash = 0x07ffffff, most = WEIR_INDEX_SEGMENT_SLOTS - 1;
+    char name[16];
+    assert_int_equal(weir_index_table_init(&shard), 0);
+    for (uint32_t i = 0; i < most; i++) {
+        snprintf(name, sizeof name, "s%u", i);
+        assert_int_equal(weir_index_table_add(&shard, hash, 0, entry_of(name)), 0);
+    }
+    struct weir_index_entry *one_more = entry_of("more");
+    assert_int_equal(weir_index_table_add(&shard, hash, 0, one_more), -ENOMEM);
+    struct weir_index_segment *segment = weir_index_table_segment(&shard, weir_index_table_place(hash));
+    assert_null(weir_index_table_find(segment, hash, text("h"), text("more")));
+    for (uint32_t i = 0; i < most; i++) {
+        snprintf(name, sizeof name, "s%u", i);
+        struct weir_index_slot *slot = weir_index_table_find(segment, hash, text("h"), text(name));
+        assert_non_null(slot);
+        if (i % 2)
+            continue;
+        free(slot->entry);
+        weir_index_table_remove(segment, slot);
+        assert_null(weir_index_table_find(segment, hash, text("h"), text(name)));
+    }
+    assert_int_equal(weir_index_table_add(&shard, hash, 0, one_more), 0);
+    assert_non_null(weir_index_table_find(segment, hash, text("h"), text("more")));
+    weir_index_table_release(&shard);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -603,6 +698,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_message_is_stored_as_its_events_one_by_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_message_too_many_is_stored_as_far_as_it_goes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_threads_write_the_same_keys, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(threads_write_read_and_expire_at_once, set_up, tear_down),
+        cmocka_unit_test(keys_of_one_hash_fill_a_segment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
