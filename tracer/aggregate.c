@@ -180,16 +180,18 @@ static int set_service(struct weir_window *window)
         const struct weir_items_stage *stage = &window->items.stages[i];
         struct weir_rows_tag at = window->rows.tags[WEIR_TAG(WEIR_INSTANCE_FIRST + i, WEIR_PART_NONE)];
         uint32_t targets[2] = { at.stage, at.way };
-        for (int k = 0; k < 2 && stage->service; k++) {
+        for (int k = 0; k < 2; k++) {
             if (targets[k] == WEIR_NONE)
                 continue;
             struct weir_profile_row *row = &profile->rows[targets[k]];
+            row->stamped += stage->stamped;
+            if (!stage->service)
+                continue; /* none entered, or it is a reply that is owed to nobody */
             if (!row->service)
                 row->service = weir_arena_zalloc(&profile->arena, sizeof *row->service);
             if (!row->service)
                 return -ENOMEM;
             weir_histogram_merge(row->service, stage->service);
-            row->stamped += stage->stamped;
         }
     }
     return 0;

@@ -133,6 +133,8 @@ static json_t *ways_in(const struct weir_profile *profile)
         set(object, "events", count(end->events));
         set(object, "malformed", count(end->malformed));
         set(object, "bad_lengths", count(end->bad_lengths));
+        set(object, "truncated", count(end->truncated));
+        set(object, "kernel_drops", count(end->kernel_drops));
         set(object, "connections", count(end->connections));
         set(object, "opened", count(end->opened));
         set(added, "accepted", count(grown(begin->accepted, end->accepted)));

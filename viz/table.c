@@ -358,6 +358,14 @@ static void ways(const struct weir_profile *profile, struct weir_buffer *out)
             cell(&grid, weir_figure_count(counts[k]).text);
     }
     finish(&grid, out);
+    for (uint32_t i = 0; i < profile->topology.way_count; i++) {
+        const struct weir_profile_way_count *end = &profile->ways[i].end;
+        if (!end->kernel_drops && !end->truncated)
+            continue;
+        weir_escape_plain(out, profile->topology.ways[i].name, WEIR_ESCAPE_ANY);
+        weir_buffer_printf(out, ": the kernel dropped %s datagrams at the full socket", weir_figure_count(end->kernel_drops).text);
+        weir_buffer_printf(out, "; %s messages were cut short\n\n", weir_figure_count(end->truncated).text);
+    }
 }
 
 static void overhead(const struct weir_profile *profile, struct weir_buffer *out)

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "tests/system/harness.h"
+#include "tests/system/recording.h"
 
 #define MAX 16384u
 
@@ -182,6 +183,38 @@ static void the_end_loses_nothing_unseen(void **state)
     harness_remove(&server);
 }
 
+/* A recording of what is owed no reply: `reply` passes over it, and yet counts it; what the kernel dropped is in the profile. */
+static void a_recording_adds_up(void **state)
+{
+    (void)state;
+    RECORDING_NEEDS_BPF();
+    struct harness_server server;
+    harness_run(&server, "pool io threads 1\npool workers threads 1\n"
+                         "pipeline udp {\n    listen udp 127.0.0.1:0 on io\n    handoff workers limit 1MiB full drop oldest\n"
+                         "    decode riemann\n    index\n    encode riemann\n    reply\n}\n");
+    int fd = dial(&server);
+    pid_t sender = fork();
+    assert_true(sender >= 0);
+    if (sender == 0) {
+        for (;;) {
+            for (int i = 0; i < 20; i++)
+                send(fd, "\x32\0", 2, 0);
+            usleep(1000);
+        }
+    }
+    struct weir_profile *profile = recording_take(&server, WEIR_MODE_EXACT, (unsigned)harness_count(1000, 5000));
+    const struct weir_profile_row *decode = recording_row(profile, "udp.decode"), *reply = recording_row(profile, "udp.reply");
+    assert_true(decode->items > 0);
+    assert_int_equal(reply->stamped, reply->items);
+    assert_int_equal(profile->ways[0].end.accepted, profile->ways[0].end.discarded + profile->ways[0].end.in_flight);
+    assert_int_equal(profile->topology.queue_count, 1); /* no ring */
+    weir_profile_free(profile);
+    kill(sender, SIGKILL);
+    recording_wait(sender);
+    close(fd);
+    harness_stop(&server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +223,7 @@ int main(void)
         cmocka_unit_test(a_burst_is_received_or_dropped_and_counted),
         cmocka_unit_test(full_queues),
         cmocka_unit_test(the_end_loses_nothing_unseen),
+        cmocka_unit_test(a_recording_adds_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

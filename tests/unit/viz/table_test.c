@@ -75,10 +75,23 @@ static void refused_items_have_no_events(void **state)
     weir_profile_free(profile);
 }
 
+static void what_the_kernel_dropped_is_said(void **state)
+{
+    (void)state;
+    struct weir_profile *profile = sample_before();
+    struct weir_buffer out = WEIR_BUFFER_INIT;
+    profile->ways[0].end.kernel_drops = 1234;
+    assert_int_equal(weir_table_profile(profile, NULL, &out, NULL), 0);
+    assert_non_null(strstr(weir_buffer_text(&out), "riemann: the kernel dropped 1,234 datagrams at the full socket; 0 messages"));
+    weir_buffer_release(&out);
+    weir_profile_free(profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_hide_only_what_they_show), cmocka_unit_test(refused_items_have_no_events),
+        cmocka_unit_test(what_the_kernel_dropped_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
