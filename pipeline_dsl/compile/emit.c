@@ -488,14 +488,19 @@ static bool can_emit(const struct weir_topology_stage *s)
     }
 }
 
-/* What comes back from slots is taken from queues, and an event loop takes none. */
-static int check_slots(const struct weir_topology *t, const struct weir_topology_stage *s, struct weir_error *error)
+/* What comes back from slots is taken from queues, and an event loop takes none. Where a tail begins with such a stage, each way
+ * in brings a pool of its own. */
+static int check_slots(const struct weir_topology *t, struct weir_error *error)
 {
-    if (!weir_topology_has_slots(s) || !t->pools[s->pool].listens)
-        return 0;
-    return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL,
-                          "%s can't be built on pool %s, whose threads listen; put a `handoff` to a pool of workers above it",
-                          s->full_name, t->pools[s->pool].name);
+    for (uint32_t i = 0; i < t->instance_count; i++) {
+        const struct weir_topology_stage *s = &t->stages[t->instances[i].stage];
+        uint32_t pool = t->instances[i].pool < t->pool_count ? t->instances[i].pool : s->pool;
+        if (weir_topology_has_slots(s) && t->pools[pool].listens)
+            return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL,
+                                  "%s can't be built on pool %s, whose threads listen; put a `handoff` to a pool of workers above it",
+                                  s->full_name, t->pools[pool].name);
+    }
+    return 0;
 }
 
 static int check(const struct weir_topology *t, struct weir_error *error)
@@ -507,9 +512,8 @@ static int check(const struct weir_topology *t, struct weir_error *error)
         if (!can_emit(&t->stages[i]))
             return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "%s can't be built by this version of weir, which can't compile this `%s`",
                                   t->stages[i].full_name, weir_verb_name(t->stages[i].verb));
-    for (uint32_t i = 0; i < t->stage_count; i++)
-        if (check_slots(t, &t->stages[i], error) != 0)
-            return -EINVAL;
+    if (check_slots(t, error) != 0)
+        return -EINVAL;
     for (uint32_t i = 0; i < t->way_count; i++) {
         const struct weir_emit emit = { t, NULL };
         uint32_t pipeline = t->ways[i].pipeline;

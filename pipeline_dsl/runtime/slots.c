@@ -18,7 +18,6 @@
 #include "pipeline_dsl/runtime/slots.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,9 +31,6 @@
 #define EVENTS_AT_ONCE 64
 #define BACKOFF_FIRST_NS 50000000u
 #define BACKOFF_MOST_NS 1000000000u
-#define COMPLAINT_NS 1000000000u
-
-enum { SERVES, OPENS };
 
 static void list_add(struct weir_item_list *list, struct weir_item *item)
 {
@@ -417,7 +413,7 @@ static bool turn(struct weir_slots *slots)
     return true;
 }
 
-static void begin_thread(struct weir_slots *slots, struct weir_thread *thread, int which)
+void weir_slots_begin_thread(struct weir_slots *slots, struct weir_thread *thread, int which)
 {
     char name[16];
     snprintf(name, sizeof name, "%.13s-%d", strchr(slots->plan->name, '.') ? strchr(slots->plan->name, '.') + 1 : "slots", which);
@@ -430,28 +426,17 @@ static void begin_thread(struct weir_slots *slots, struct weir_thread *thread, i
 static void *serve(void *argument)
 {
     struct weir_slots *slots = argument;
-    begin_thread(slots, &slots->thread, SERVES);
+    weir_slots_begin_thread(slots, &slots->thread, WEIR_SLOTS_SERVES);
     while (turn(slots))
         ;
     weir_thread_stop(&slots->thread);
-    __atomic_store_n(&slots->ended[SERVES], true, __ATOMIC_RELEASE);
+    __atomic_store_n(&slots->ended[WEIR_SLOTS_SERVES], true, __ATOMIC_RELEASE);
     return NULL;
 }
 
-/* --- the thread that opens -------------------------------------------------------------------------------------------------- */
-
-/* One line a second at most. */
-static void complain(struct weir_slots *slots, const char *what)
+void weir_slots_up(struct weir_slots_line *line)
 {
-    uint64_t now = weir_clock_ns();
-    if (slots->complained_ns && now - slots->complained_ns < COMPLAINT_NS)
-        return;
-    slots->complained_ns = now;
-    fprintf(stderr, "%s: %s; trying again\n", slots->plan->name, what);
-}
-
-static void say_open(struct weir_slots *slots, struct weir_slots_line *line)
-{
+    struct weir_slots *slots = line->slots;
     weir_mutex_lock(&slots->mutex);
     count_open(slots, 1, line->was_up);
     line->was_up = true;
@@ -463,61 +448,6 @@ static void say_open(struct weir_slots *slots, struct weir_slots_line *line)
     weir_mutex_unlock(&slots->mutex);
     if (wake)
         poke(slots->wake_fd);
-}
-
-/* A connection that is down; waits for one. Sets `*delays` when any was lost since the last. Null: the server ends. */
-static struct weir_slots_line *wait_for_down(struct weir_slots *slots, struct weir_thread *thread, bool *delays)
-{
-    struct weir_slots_line *found = NULL;
-    weir_mutex_lock(&slots->mutex);
-    while (!slots->stopping) {
-        for (uint32_t i = 0; i < slots->plan->connections && !found; i++)
-            found = slots->lines[i].down ? &slots->lines[i] : NULL;
-        if (found) {
-            *delays |= slots->loses;
-            slots->loses = false;
-            break;
-        }
-        weir_thread_wait(thread, WEIR_WAIT_IDLE, WEIR_WAIT_LOOP);
-        weir_mutex_wait(&slots->mutex, &slots->opener);
-        weir_thread_sleep_end(thread);
-    }
-    weir_mutex_unlock(&slots->mutex);
-    return found;
-}
-
-static void wait_to_try(struct weir_slots *slots, struct weir_thread *thread)
-{
-    struct pollfd end = { .fd = slots->cancel_fd, .events = POLLIN };
-    if (__atomic_exchange_n(&slots->answered, false, __ATOMIC_RELAXED))
-        weir_backoff_reset(&slots->backoff);
-    weir_thread_sleep_begin(thread, WEIR_WAIT_IDLE, WEIR_WAIT_LOOP);
-    poll(&end, 1, (int)(weir_backoff_delay(&slots->backoff) / 1000000u));
-    weir_thread_sleep_end(thread);
-}
-
-static void *open_lines(void *argument)
-{
-    struct weir_slots *slots = argument;
-    struct weir_thread thread;
-    struct weir_slots_line *line;
-    bool delays = true; /* not behind one that has just come up */
-    begin_thread(slots, &thread, OPENS);
-    while ((line = wait_for_down(slots, &thread, &delays))) {
-        struct weir_error error = WEIR_ERROR_INIT;
-        if (delays)
-            wait_to_try(slots, &thread);
-        weir_thread_sleep_begin(&thread, WEIR_WAIT_IO, 0);
-        delays = slots->plan->kind->open(line, slots->cancel_fd, &error) != 0;
-        weir_thread_sleep_end(&thread);
-        if (delays)
-            complain(slots, error.text);
-        else
-            say_open(slots, line);
-    }
-    weir_thread_stop(&thread);
-    __atomic_store_n(&slots->ended[OPENS], true, __ATOMIC_RELEASE);
-    return NULL;
 }
 
 /* --- from the server --------------------------------------------------------------------------------------------------------- */
@@ -552,37 +482,19 @@ static void init(struct weir_slots *slots, const struct weir_plan *plan, uint32_
         slots->lines[i] = (struct weir_slots_line){ .slots = slots, .number = i, .down = true };
 }
 
-/* As many as come up at the first try. */
-static int open_first(struct weir_slots *slots, struct weir_error *error)
-{
-    for (uint32_t i = 0; i < slots->plan->connections; i++) {
-        struct weir_error said = WEIR_ERROR_INIT;
-        int rc = slots->plan->kind->open(&slots->lines[i], slots->cancel_fd, &said);
-        if (rc == 0) {
-            say_open(slots, &slots->lines[i]);
-            continue;
-        }
-        if (said.exit == WEIR_EXIT_USAGE)
-            return weir_error_set(error, said.exit, -rc, "%s: %s", slots->plan->name, said.text);
-        complain(slots, said.text);
-        break;
-    }
-    return 0;
-}
-
 int weir_slots_start(struct weir_slots *slots, const struct weir_plan *plan, uint32_t index, struct weir_queue *queues,
                      struct weir_error *error)
 {
     init(slots, plan, index, queues);
-    int rc = open_first(slots, error);
+    int rc = weir_slots_open_first(slots, error);
     if (rc != 0)
         return rc;
     int code = pthread_create(&slots->handle, NULL, serve, slots);
     if (!code)
-        code = pthread_create(&slots->opener_handle, NULL, open_lines, slots);
+        code = pthread_create(&slots->opener_handle, NULL, weir_slots_open_lines, slots);
     if (code)
         return weir_error_set(error, WEIR_EXIT_USAGE, code, "can't start the threads of %s: %s", slots->plan->name, strerror(code));
-    for (int i = SERVES; i <= OPENS; i++)
+    for (int i = WEIR_SLOTS_SERVES; i <= WEIR_SLOTS_OPENS; i++)
         while (!__atomic_load_n(&slots->started[i], __ATOMIC_ACQUIRE))
             usleep(50);
     return 0;
@@ -601,7 +513,7 @@ void weir_slots_stop(struct weir_slots *slots)
 
 bool weir_slots_ended(const struct weir_slots *slots)
 {
-    return __atomic_load_n(&slots->ended[SERVES], __ATOMIC_ACQUIRE) && __atomic_load_n(&slots->ended[OPENS], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&slots->ended[WEIR_SLOTS_SERVES], __ATOMIC_ACQUIRE) && __atomic_load_n(&slots->ended[WEIR_SLOTS_OPENS], __ATOMIC_ACQUIRE);
 }
 
 void weir_slots_release(struct weir_slots *slots)

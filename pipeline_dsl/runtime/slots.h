@@ -119,4 +119,15 @@ void weir_slots_end(struct weir_slots_line *line, struct weir_item *item, enum w
 /* Its connection has gone: it ends as lost, or is sent again. */
 void weir_slots_lose(struct weir_slots_line *line, struct weir_item *item);
 
+/* --- between slots.c and slots_opener.c -------------------------------------------------------------------------------------- */
+
+enum { WEIR_SLOTS_SERVES, WEIR_SLOTS_OPENS }; /* a stage's threads */
+void weir_slots_begin_thread(struct weir_slots *slots, struct weir_thread *thread, int which);
+/* A connection has been opened. */
+void weir_slots_up(struct weir_slots_line *line);
+/* As many as come up at the first try; only what no later try can mend is an error. */
+int weir_slots_open_first(struct weir_slots *slots, struct weir_error *error);
+/* The thread that opens: struct weir_slots. */
+void *weir_slots_open_lines(void *slots);
+
 #endif
