@@ -210,7 +210,7 @@ fuzz-%: tests/fuzz/%_fuzz.c $(GEN_base) $(GEN_wire) | $(DEPS_STAMP)
 		-lprotobuf-c -ljansson -lpcre2-8 -lm -o $(BUILD)/fuzz/$*/fuzz
 	$(Q)cd $(BUILD)/fuzz/$* && ./fuzz -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 . $(CURDIR)/tests/fuzz/corpus/$*
 
-.PHONY: soak bench demo lint check-deps
+.PHONY: soak bench demo stories lint check-deps
 soak: all $(SYSTEM)
 	@WEIR_SOAK=1 tests/run-programs $(B)/tests soak $(SYSTEM)
 BENCH := $(B)/bench/straight $(B)/bench/crossing $(B)/bench/clients $(B)/bench/delay $(B)/bench/index
@@ -222,6 +222,8 @@ bench: all $(BENCH)
 	@tests/bench/run $(B) $(ONLY)
 demo: all
 	@pipeline_dsl/examples/demo $(B)
+stories: all $(B)/bench/delay
+	@pipeline_dsl/examples/stories $(B)
 check-deps:
 	@tests/check-deps
 
@@ -250,6 +252,6 @@ install: all
 clean:
 	rm -rf $(BUILD)
 help:
-	@echo 'make all | demo | test | bench | soak | fuzz | lint | check-deps | deps | install | clean   (SAN=… V=1)'
+	@echo 'make all | demo | stories | test | bench | soak | fuzz | lint | check-deps | deps | install | clean   (SAN=… V=1)'
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
