@@ -202,10 +202,10 @@ static void put_slots(struct weir_emit *emit)
 }
 
 /* One more than there are, so that the table is never empty. */
-static void put_tallies(struct weir_emit *emit)
+static void put_indexes(struct weir_emit *emit)
 {
     uint32_t count = 0;
-    put(emit, "/* What stages count by themselves. */\nstatic const struct weir_plan_tally tallies[] = {\n");
+    put(emit, "/* What indexes count. */\nstatic const struct weir_plan_tally tallies[] = {\n");
     for (uint32_t i = 0; i < emit->topology->stage_count; i++)
         if (weir_emit_stage(emit, i)->verb == WEIR_INDEX) {
             put(emit, "    { .stage = ");
@@ -215,7 +215,16 @@ static void put_tallies(struct weir_emit *emit)
             put(emit, " },\n");
             count++;
         }
-    put(emit, "    { .count = 0 },\n};\nenum { TALLIES = %u };\n\n", count);
+    put(emit, "    { .count = 0 },\n};\nenum { INDEXES = %u };\n\n", count);
+    put(emit, "/* What indexes leave to the server that this one becomes. */\nstatic const struct weir_plan_keeper keepers[] = {\n");
+    for (uint32_t i = 0; i < emit->topology->stage_count; i++)
+        if (weir_emit_stage(emit, i)->verb == WEIR_INDEX) {
+            put(emit, "    { .name = \"%s\", .leave = weir_index_leave, .take = weir_index_take, .object = &index__",
+                weir_emit_stage(emit, i)->full_name);
+            weir_emit_name(emit, i);
+            put(emit, " },\n");
+        }
+    put(emit, "    { .name = \"\" },\n};\n\n");
 }
 
 void weir_emit_tables(struct weir_emit *emit)
@@ -238,7 +247,7 @@ void weir_emit_tables(struct weir_emit *emit)
     put(emit, "};\n\n");
     put_sources(emit);
     put_slots(emit);
-    put_tallies(emit);
+    put_indexes(emit);
     put(emit, "static const char *const stages[] = {\n");
     for (uint32_t i = 0; i < t->instance_count; i++)
         put(emit, "    \"%s\",\n", t->instances[i].name);
@@ -260,7 +269,7 @@ void weir_emit_main(struct weir_emit *emit, size_t topology_bytes)
     weir_emit_string(emit, t->name);
     put(emit, ",\n        .pools = pools, .pool_count = POOLS,\n        .queues = queues, .queue_count = QUEUES,\n"
               "        .ways = ways, .way_count = WAYS,\n        .sources = sources, .source_count = SOURCES,\n"
-              "        .tallies = tallies, .tally_count = TALLIES,\n"
+              "        .tallies = tallies, .tally_count = INDEXES, .keepers = keepers, .keeper_count = INDEXES,\n"
               "        .stages = stages, .stage_count = ID_END - WEIR_INSTANCE_FIRST,\n"
               "        .shards = SHARDS,\n        .topology = topology, .topology_bytes = sizeof topology,\n"
               "        .cells = cells, .queue_blocks = queue_blocks, .way_blocks = way_blocks,\n"

@@ -98,6 +98,16 @@ struct weir_plan_tally {
 };
 #define WEIR_TALLY_MOST 8u
 
+struct weir_takeover_writer;
+
+/* What a stage hands to the stage of the same name in the server that this one becomes (runtime/takeover.h), in pieces. */
+struct weir_plan_keeper {
+    const char *name; /* its full name */
+    void (*leave)(void *object, const char *name, struct weir_takeover_writer *writer); /* when nobody works any more */
+    void (*take)(void *object, const void *data, size_t size); /* one piece; maybe of another version. Before anybody works */
+    void *object;
+};
+
 struct weir_plan {
     const char *name; /* the topology's */
     const struct weir_plan_pool *pools;
@@ -111,6 +121,8 @@ struct weir_plan {
     struct weir_source *self_source; /* where `--self-metrics` enters; null: nowhere */
     const struct weir_plan_tally *tallies; /* [tally_count] */
     uint32_t tally_count;
+    const struct weir_plan_keeper *keepers; /* [keeper_count] */
+    uint32_t keeper_count;
     uint32_t shards; /* threads of the largest pool that listens */
     const void *topology;
     uint32_t topology_bytes;

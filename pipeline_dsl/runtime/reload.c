@@ -413,6 +413,10 @@ int weir_reload_exec(struct weir_reload *reload, struct weir_error *error)
     struct weir_takeover_writer writer;
     int rc = write_listeners(reload, &writer, error);
     if (rc == 0) {
+        for (uint32_t i = 0; i < server->plan->keeper_count; i++) {
+            const struct weir_plan_keeper *keeper = &server->plan->keepers[i];
+            keeper->leave(keeper->object, keeper->name, &writer);
+        }
         write_connections(server, &writer);
         rc = weir_takeover_end(&writer, error);
     }

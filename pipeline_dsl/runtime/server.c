@@ -177,10 +177,23 @@ static struct weir_arrival *arrival_of(const struct weir_takeover_record *record
     return arrival;
 }
 
+static void take_state(struct weir_server *server)
+{
+    struct weir_takeover_record record;
+    weir_takeover_rewind(&server->takeover);
+    while (weir_takeover_next(&server->takeover, &record))
+        for (uint32_t i = 0; i < server->plan->keeper_count && record.kind == WEIR_TAKEOVER_STATE && record.name; i++) {
+            const struct weir_plan_keeper *keeper = &server->plan->keepers[i];
+            if (strcmp(keeper->name, record.name) == 0)
+                keeper->take(keeper->object, record.data, record.data_bytes);
+        }
+}
+
 /* Connections whose way in is gone are closed, and so are listeners that nobody listens on any more. */
 static void take_over(struct weir_server *server)
 {
     struct weir_takeover_record record, input = { .data_bytes = 0 }, output = { .data_bytes = 0 };
+    take_state(server);
     weir_takeover_rewind(&server->takeover);
     while (weir_takeover_next(&server->takeover, &record)) {
         uint32_t way = way_of(server, record.kind == WEIR_TAKEOVER_LISTENER ? record.fd : record.owner);

@@ -93,6 +93,21 @@ void weir_index_entry_key(const struct weir_index_entry *entry, struct weir_byte
     weir_index_entry_string(weir_index_entry_string(entry->packed, host), service);
 }
 
+size_t weir_index_entry_filled(const struct weir_index_entry *entry)
+{
+    struct weir_bytes bytes;
+    const uint8_t *packed = entry->packed;
+    for (int i = 0; i < 4; i++)
+        packed = weir_index_entry_string(packed, &bytes);
+    for (unsigned strings_each = 1; strings_each <= 2; strings_each++) { /* a tag is one, an attribute two */
+        uint32_t count;
+        packed = weir_index_entry_number(packed, &count);
+        for (uint64_t i = (uint64_t)count * strings_each; i; i--)
+            packed = weir_index_entry_string(packed, &bytes);
+    }
+    return (size_t)(packed - entry->packed);
+}
+
 bool weir_index_entry_view(const struct weir_index_entry *entry, struct weir_arena *arena, struct weir_event *event)
 {
     *event = (struct weir_event){

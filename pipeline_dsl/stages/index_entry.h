@@ -48,6 +48,9 @@ void weir_index_entry_fill(struct weir_index_entry *entry, const struct weir_eve
 /* The event, whose strings are the entry's; its lists lie in the arena. False when that has no room. */
 bool weir_index_entry_view(const struct weir_index_entry *entry, struct weir_arena *arena, struct weir_event *event);
 
+/* How many bytes of `packed` its strings take. */
+size_t weir_index_entry_filled(const struct weir_index_entry *entry);
+
 /* Host and service alone. */
 void weir_index_entry_key(const struct weir_index_entry *entry, struct weir_bytes *host, struct weir_bytes *service);
 

@@ -22,6 +22,7 @@
 #include "pipeline_dsl/runtime/tls.h"
 #include "pipeline_dsl/stages/index.h"
 #include "pipeline_dsl/stages/index_reaper.h"
+#include "pipeline_dsl/stages/index_takeover.h"
 
 /* A payload becomes a message. */
 enum weir_outcome weir_stage_decode(struct weir_thread *thread, struct weir_item *item, uint32_t stage);

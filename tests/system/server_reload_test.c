@@ -209,6 +209,41 @@ static void half_a_frame_and_unread_replies_go_along(void **state)
 }
 
 /* A client that reads nothing at all holds up neither the reload nor the others, and finds every reply in the end. */
+static void what_was_indexed_is_found_afterwards(void **state)
+{
+    (void)state;
+    enum { MESSAGES = 100 };
+    static const uint8_t query[] = "\0\0\0\10\x2a\6\12\4true";
+    struct harness_server server;
+    char path[128];
+    uint8_t message[256], header[4];
+    begin(&server, path, sizeof path);
+    int fd = harness_connect(server.port);
+    size_t lengths[2];
+    for (int after = 0; after < 2; after++) {
+        for (int i = 0; !after && i < MESSAGES; i++) {
+            char service[16];
+            snprintf(service, sizeof service, "key %02d", i);
+            assert_true(harness_send(fd, message, harness_message(message, sizeof message, 1, service)));
+            assert_int_equal(harness_reply(fd, NULL, 0), 1);
+        }
+        assert_true(harness_send(fd, query, sizeof query - 1));
+        assert_true(harness_receive(fd, header, sizeof header));
+        lengths[after] = (size_t)header[0] << 24 | (size_t)header[1] << 16 | (size_t)header[2] << 8 | header[3];
+        uint8_t *reply = malloc(lengths[after]);
+        assert_true(harness_receive(fd, reply, lengths[after]));
+        free(reply);
+        assert_true(lengths[after] > MESSAGES * 10); /* all of them, with their names and times */
+        if (after)
+            break;
+        write_pipeline(path, "3", "", "");
+        assert_int_equal(reload(&server, path), 0);
+    }
+    assert_int_equal(lengths[0], lengths[1]);
+    close(fd);
+    remove_all(&server);
+}
+
 static void a_deaf_client_holds_nobody_up(void **state)
 {
     (void)state;
@@ -330,6 +365,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reloads_under_load_fail_nothing),
         cmocka_unit_test(half_a_frame_and_unread_replies_go_along),
+        cmocka_unit_test(what_was_indexed_is_found_afterwards),
         cmocka_unit_test(a_deaf_client_holds_nobody_up),
         cmocka_unit_test(a_listener_comes_and_goes),
         cmocka_unit_test(what_can_not_start_changes_nothing),

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "pipeline_dsl/stages/index_reaper.h"
+#include "pipeline_dsl/stages/index_takeover.h"
 
 static struct weir_bytes text(const char *string)
 {
@@ -523,6 +524,66 @@ static void a_message_too_many_is_stored_as_far_as_it_goes(void **state)
     assert_int_equal(count(), 10);
 }
 
+/* --- takeover ------------------------------------------------------------------------------------------------------------- */
+
+static void an_index_goes_on_in_the_next_server(void **state)
+{
+    (void)state;
+    enum { KEYS = 3000 };
+    char name[16];
+    struct weir_event found;
+    struct weir_takeover_writer writer;
+    struct weir_takeover takeover;
+    struct weir_takeover_record record;
+    struct weir_bytes tags[] = { { (const uint8_t *)"b\0c", 3 }, { (const uint8_t *)"\xff", 1 } };
+    struct weir_attribute attributes[] = { { text("k"), text("v") }, { text("only"), text(NULL) } };
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(name, sizeof name, "s%d", i);
+        struct weir_event e = timed(name, NOW - i, i % 2, (float)i);
+        e.metric_int = INT64_MAX - i;
+        put(&e);
+    }
+    struct weir_event e = timed("all", NOW, true, NAN);
+    e.host = text(NULL);
+    e.description = (struct weir_bytes){ (const uint8_t *)"\xc3(", 2 };
+    e.metric_kind = WEIR_METRIC_FLOAT;
+    e.metric_double = (double)0.1f;
+    e.tags = tags;
+    e.tag_count = 2;
+    e.attributes = attributes;
+    e.attribute_count = 2;
+    put(&e);
+    assert_int_equal(weir_takeover_begin(&writer, NULL), 0);
+    weir_index_leave(&index_, "riemann.index", &writer);
+    assert_int_equal(weir_takeover_end(&writer, NULL), 0);
+    weir_index_release(&index_);
+    weir_index_init(&index_, 0, 0);
+    assert_int_equal(weir_takeover_open(&takeover, NULL), 0);
+    while (weir_takeover_next(&takeover, &record)) {
+        assert_int_equal(record.kind, WEIR_TAKEOVER_STATE);
+        assert_string_equal(record.name, "riemann.index");
+        weir_index_take(&index_, record.data, record.data_bytes);
+        weir_index_take(&index_, record.data, record.data_bytes - 1); /* cut short: what is whole comes again, no more */
+        weir_index_take(&index_, "\377\0\0\0anything", 12);          /* of another version */
+        weir_index_take(&index_, "", 0);
+    }
+    weir_takeover_close(&takeover);
+    weir_takeover_writer_release(&writer);
+    assert_int_equal(count(), KEYS + 1);
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(name, sizeof name, "s%d", i);
+        assert_true(get("h", name, &found));
+        assert_true(found.metric_int == INT64_MAX - i && found.time_us == NOW - i && found.has_ttl == i % 2);
+    }
+    assert_true(get(NULL, "all", &found));
+    assert_true(isnan(found.ttl) && found.metric_kind == WEIR_METRIC_FLOAT && found.metric_double == (double)0.1f);
+    assert_memory_equal(found.description.data, "\xc3(", 2);
+    assert_memory_equal(found.tags[0].data, "b\0c", 3);
+    assert_int_equal(found.attribute_count, 2);
+    assert_null(found.attributes[1].value.data);
+    assert_int_equal(reap(NOW + 70 * SECOND), KEYS / 2 + 36); /* ttls of 60 s, NaN, and those below 70 s of the odd ones */
+}
+
 /* --- threads ------------------------------------------------------------------------------------------------------------- */
 
 static void *put_many(void *argument)
@@ -700,6 +761,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(many_threads_write_the_same_keys, set_up, tear_down),
         cmocka_unit_test_setup_teardown(threads_write_read_and_expire_at_once, set_up, tear_down),
         cmocka_unit_test(keys_of_one_hash_fill_a_segment),
+        cmocka_unit_test_setup_teardown(an_index_goes_on_in_the_next_server, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
