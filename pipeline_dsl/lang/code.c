@@ -58,9 +58,9 @@ static const struct row rows[WEIR_CODE_COUNT] = {
     },
     [WEIR_E013_NOT_BUILT] = {
         "E013", "this version of weir doesn't build that yet",
-        "The language is larger than what this version builds. It builds `listen tcp`, `frame length32`,\n"
-        "`decode riemann`, `encode riemann`, `handoff`, `index`, `filter`, `forward`, `store`, `busy`,\n"
-        "`call`, `reply`, `drop`, and pools with `threads`. `weir fmt` knows the whole language.\n",
+        "The language is larger than what this version builds. It builds servers from pipelines; what binds a\n"
+        "file to a server that already runs is known and not built: `process`, `stage NAME at`, `queue NAME\n"
+        "push`, and pools that match threads by name. `weir fmt` knows the whole language.\n",
     },
     [WEIR_E014_BAD_NAME] = {
         "E014", "that can't be a name",
