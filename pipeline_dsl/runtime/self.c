@@ -129,13 +129,26 @@ static void report_queue(struct report *report, uint32_t index)
     *before = now;
 }
 
+/* Riemann has one index, and calls it so. */
+static void report_tally(struct report *report, uint32_t index)
+{
+    const struct weir_plan *plan = report->self->server->plan;
+    const struct weir_plan_tally *tally = &plan->tallies[index];
+    const char *name = plan->stages[tally->stage - WEIR_INSTANCE_FIRST], *dot = strchr(name, '.');
+    uint64_t values[WEIR_TALLY_MOST];
+    tally->read(tally->object, values);
+    for (uint32_t i = 0; i < tally->count; i++)
+        add_count(report, values[i], "riemann %s %s", index || !dot ? name : dot + 1, tally->names[i]);
+}
+
 static void on_interval(uv_timer_t *timer)
 {
     struct weir_self *self = timer->data;
     const struct weir_plan *plan = self->server->plan;
     struct timespec wall;
     uint64_t now_ns = weir_clock_ns(), events = 0;
-    struct report report = { .self = self, .room = plan->way_count * EVENTS_A_WAY + plan->queue_count * EVENTS_A_QUEUE + 1 };
+    struct report report = { .self = self, .room = plan->way_count * EVENTS_A_WAY + plan->queue_count * EVENTS_A_QUEUE +
+                                                 plan->tally_count * WEIR_TALLY_MOST + 1 };
     report.item = weir_inside_bear(plan->self_source);
     if (!report.item)
         return; /* the pipeline is full: these numbers go into the next interval */
@@ -153,6 +166,8 @@ static void on_interval(uv_timer_t *timer)
     add_number(&report, (double)events / report.seconds, "riemann streams rate");
     for (uint32_t i = 0; i < plan->queue_count; i++)
         report_queue(&report, i);
+    for (uint32_t i = 0; i < plan->tally_count; i++)
+        report_tally(&report, i);
     report.item->decoded = true;
     report.item->events = (uint32_t)report.item->message.event_count;
     weir_inside_send(report.item);

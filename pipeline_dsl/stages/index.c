@@ -277,12 +277,12 @@ int weir_index_put_all(struct weir_index *index, const struct weir_event *events
     return rc;
 }
 
-const char *const weir_index_tally_names[WEIR_INDEX_TALLIES] = { "keys", "refused", "expired" };
+const char *const weir_index_tally_names[WEIR_INDEX_TALLIES] = { "size", "refused", "expired" };
 
 void weir_index_tally(void *object, uint64_t values[WEIR_INDEX_TALLIES])
 {
     struct weir_index *index = object;
-    values[WEIR_INDEX_KEYS] = __atomic_load_n(&index->entry_count, __ATOMIC_RELAXED);
+    values[WEIR_INDEX_SIZE] = __atomic_load_n(&index->entry_count, __ATOMIC_RELAXED);
     values[WEIR_INDEX_REFUSED] = values[WEIR_INDEX_EXPIRED] = 0;
     for (uint32_t i = 0; i < WEIR_INDEX_SHARDS; i++) {
         struct weir_index_shard *shard = &index->shards[i];

@@ -59,7 +59,7 @@ int weir_index_put(struct weir_index *index, const struct weir_event *event, int
 int weir_index_put_all(struct weir_index *index, const struct weir_event *events, size_t count, int64_t now_us);
 
 /* What it counts: [0] keys that it has now, [1] events with new keys that found it full, [2] entries that were overdue, and taken out. */
-enum { WEIR_INDEX_KEYS, WEIR_INDEX_REFUSED, WEIR_INDEX_EXPIRED, WEIR_INDEX_TALLIES };
+enum { WEIR_INDEX_SIZE, WEIR_INDEX_REFUSED, WEIR_INDEX_EXPIRED, WEIR_INDEX_TALLIES };
 extern const char *const weir_index_tally_names[WEIR_INDEX_TALLIES];
 void weir_index_tally(void *index, uint64_t values[WEIR_INDEX_TALLIES]);
 

@@ -133,7 +133,7 @@ static void what_expires_is_told_to_the_stages_behind(void **state)
     };
     assert_int_equal(put(events, 7, NULL, 0), 1);
     wait_for(5);
-    assert_int_equal(tally("keys"), 2);
+    assert_int_equal(tally("size"), 2);
     FILE *file = sunk(5);
     char line[200], told[1000] = "";
     while (fgets(line, sizeof line, file)) {
@@ -181,7 +181,7 @@ static void all_of_many_expire_and_none_twice(void **state)
     for (int i = 0; i < KEYS; i++)
         assert_int_equal(told[i], 1);
     fclose(file);
-    assert_int_equal(tally("keys"), 0);
+    assert_int_equal(tally("size"), 0);
     harness_counters_refresh(&server);
     assert_int_equal(harness_counter(&server, "ways_in", "(inside)", "events"), KEYS);
     stop();
@@ -201,10 +201,10 @@ static void a_full_index_refuses_new_keys_until_others_expire(void **state)
     assert_string_equal(error, "riemann.index: the index is full");
     assert_int_equal(put(events + 3, 1, NULL, 0), 1); /* a key that it has */
     wait_for(1);
-    assert_int_equal(tally("keys"), 9);
+    assert_int_equal(tally("size"), 9);
     assert_int_equal(tally("refused"), 2);
     assert_int_equal(put(events + 11, 1, NULL, 0), 1);
-    assert_int_equal(tally("keys"), 10);
+    assert_int_equal(tally("size"), 10);
     stop();
 }
 

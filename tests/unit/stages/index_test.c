@@ -75,7 +75,7 @@ static size_t count(void)
 {
     uint64_t values[WEIR_INDEX_TALLIES];
     weir_index_tally(&index_, values);
-    return values[WEIR_INDEX_KEYS];
+    return values[WEIR_INDEX_SIZE];
 }
 
 /* Takes out what is overdue; returns how much that is. */
@@ -205,7 +205,7 @@ static void refusals_are_counted(void **state)
     assert_int_equal(put(&b), -ENOSPC);
     weir_index_tally(&index_, values);
     assert_int_equal(values[WEIR_INDEX_REFUSED], 2);
-    assert_int_equal(values[WEIR_INDEX_KEYS], 1);
+    assert_int_equal(values[WEIR_INDEX_SIZE], 1);
 }
 
 /* --- expiry -------------------------------------------------------------------------------------------------------------- */
@@ -309,7 +309,7 @@ static void of_many_exactly_the_overdue_go(void **state)
     }
     weir_index_tally(&index_, values);
     assert_int_equal(values[WEIR_INDEX_EXPIRED], KEYS / 2);
-    assert_int_equal(values[WEIR_INDEX_KEYS], KEYS / 2);
+    assert_int_equal(values[WEIR_INDEX_SIZE], KEYS / 2);
     assert_int_equal(reap(NOW + 1000 * SECOND), KEYS / 2);
     assert_int_equal(count(), 0);
 }
