@@ -149,12 +149,14 @@ uint32_t weir_emit_find_on_way(const struct weir_emit *emit, uint32_t pipeline, 
 
 bool weir_emit_splits(const struct weir_emit *emit, uint32_t stage)
 {
-    return weir_emit_stage(emit, stage)->verb == WEIR_INDEX || stage == weir_emit_self(emit);
+    enum weir_verb_kind verb = weir_emit_stage(emit, stage)->verb;
+    return verb == WEIR_INDEX || verb == WEIR_BATCH || stage == weir_emit_self(emit);
 }
 
 bool weir_emit_bears(const struct weir_emit *emit, uint32_t stage)
 {
-    return weir_emit_splits(emit, stage) || weir_emit_stage(emit, stage)->verb == WEIR_TEE;
+    enum weir_verb_kind verb = weir_emit_stage(emit, stage)->verb;
+    return verb == WEIR_INDEX || verb == WEIR_TEE || stage == weir_emit_self(emit);
 }
 
 void weir_emit_driver(struct weir_emit *emit, uint32_t first)
@@ -334,6 +336,10 @@ static void put_call_of(struct weir_emit *emit, uint32_t stage, const struct wei
         put(emit, "weir_stage_call(thread, item, \"%s\", call__", s->full_name);
         weir_emit_name(emit, stage);
         break;
+    case WEIR_BATCH:
+        put(emit, "weir_stage_batch(thread, item, &batch__");
+        weir_emit_name(emit, stage);
+        break;
     case WEIR_TEE:
         put(emit, "weir_stage_tee(thread, item, &sources[SOURCE_");
         weir_emit_name(emit, stage);
@@ -365,6 +371,15 @@ static void put_item_stage(struct weir_emit *emit, uint32_t stage, const struct 
         put(emit, "static struct weir_index index__");
         weir_emit_name(emit, stage);
         put(emit, ";\n\n");
+    }
+    if (s->verb == WEIR_BATCH) {
+        put(emit, "static weir_driver ");
+        weir_emit_driver(emit, stage + 1);
+        put(emit, ";\nstatic const struct weir_batch batch__");
+        weir_emit_name(emit, stage);
+        put(emit, " = { .events = %" PRIu64 "u, .within_ns = %" PRIu64 "u, .run = ", s->limit, s->within_ns);
+        weir_emit_driver(emit, stage + 1);
+        put(emit, " };\n\n");
     }
     if (s->verb == WEIR_FILTER) {
         put(emit, "static struct weir_query *filter__");
@@ -420,8 +435,8 @@ static uint32_t put_driver(struct weir_emit *emit, const struct weir_topology_pi
 {
     const struct weir_topology *t = emit->topology;
     uint32_t end = driver_end(emit, pipeline, first), last = end - 1;
-    bool goes_on = weir_emit_splits(emit, last);
-    uint32_t behind = goes_on ? put_driver(emit, pipeline, end) : end;
+    bool splits = weir_emit_splits(emit, last), goes_on = splits && t->stages[last].verb != WEIR_BATCH;
+    uint32_t behind = splits ? put_driver(emit, pipeline, end) : end;
     /* A reply is finished by the pool that brings the item to it. */
     put(emit, "/* On pool %s: ", t->pools[t->stages[first].finish_pool].name);
     put(emit, first == last ? "`%s`" : "from `%s` to `%s`", t->stages[first].name, t->stages[last].name);
@@ -464,30 +479,6 @@ static void put_pipeline(struct weir_emit *emit, const struct weir_topology_pipe
 
 /* --- the whole ----------------------------------------------------------------------------------------------------------- */
 
-static bool can_emit(const struct weir_topology_stage *s)
-{
-    switch (s->verb) {
-    case WEIR_LISTEN:
-    case WEIR_FRAME:
-    case WEIR_DECODE:
-    case WEIR_ENCODE:
-    case WEIR_HANDOFF:
-    case WEIR_INDEX:
-    case WEIR_FILTER:
-    case WEIR_FORWARD:
-    case WEIR_STORE:
-    case WEIR_BUSY:
-    case WEIR_CALL:
-    case WEIR_REPLY:
-    case WEIR_DROP:
-    case WEIR_THEN:
-    case WEIR_TEE:
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* What comes back from slots is taken from queues, and an event loop takes none. Where a tail begins with such a stage, each way
  * in brings a pool of its own. */
 static int check_slots(const struct weir_topology *t, struct weir_error *error)
@@ -508,10 +499,6 @@ static int check(const struct weir_topology *t, struct weir_error *error)
     if (!t->way_count)
         return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL,
                               "%s.weir has no pipeline that listens, so there is no server to build", t->name);
-    for (uint32_t i = 0; i < t->stage_count; i++)
-        if (!can_emit(&t->stages[i]))
-            return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "%s can't be built by this version of weir, which can't compile this `%s`",
-                                  t->stages[i].full_name, weir_verb_name(t->stages[i].verb));
     if (check_slots(t, error) != 0)
         return -EINVAL;
     for (uint32_t i = 0; i < t->way_count; i++) {

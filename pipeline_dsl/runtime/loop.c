@@ -19,6 +19,7 @@
 #include "pipeline_dsl/runtime/handoff.h"
 #include "pipeline_dsl/runtime/tls.h"
 #include "pipeline_dsl/runtime/inside.h"
+#include "pipeline_dsl/runtime/timer.h"
 #include "pipeline_dsl/runtime/way.h"
 
 #define FREE_ITEMS_KEPT 8192u
@@ -338,6 +339,7 @@ static void on_wake(uv_async_t *async)
         for (uint32_t i = 0; i < loop->plan->queue_count; i++)
             if (loop->parked[i].first)
                 resume_parked(loop, &loop->queues[i]);
+    loop->hurries |= drains || leaves || stops;
     if (drains && !loop->draining) {
         loop->draining = true;
         each_connection(loop, weir_conn_end);
@@ -363,9 +365,25 @@ static bool all_back(const struct weir_loop *loop)
     return true;
 }
 
+static void on_timer(uv_timer_t *timer)
+{
+    struct weir_loop *loop = timer->data;
+    weir_thread_sleep_end(&loop->thread);
+    weir_timers_fire(&loop->thread, WEIR_TIMERS_DUE);
+}
+
+void weir_loop_wake_at(struct weir_loop *loop, uint64_t due_ns)
+{
+    uint64_t now = weir_clock_ns();
+    uv_update_time(&loop->uv);
+    uv_timer_start(&loop->timer, on_timer, due_ns > now ? (due_ns - now + 999999) / 1000000 : 0, 0);
+}
+
 static void on_before_sleep(uv_prepare_t *prepare)
 {
     struct weir_loop *loop = prepare->data;
+    if (loop->thread.due_ns && loop->hurries)
+        weir_timers_fire(&loop->thread, loop->stopping ? WEIR_TIMERS_END : WEIR_TIMERS_ALL);
     if (loop->stopping && !loop->connections && all_back(loop))
         uv_stop(&loop->uv);
     /* With a connection parked it would have work, if only there were room. */
@@ -446,7 +464,8 @@ static int init_handles(struct weir_loop *loop)
     loop->watch.data = loop;
     uv_prepare_init(&loop->uv, &loop->before_sleep);
     uv_check_init(&loop->uv, &loop->after_sleep);
-    loop->wake.data = loop->before_sleep.data = loop->after_sleep.data = loop;
+    uv_timer_init(&loop->uv, &loop->timer);
+    loop->wake.data = loop->before_sleep.data = loop->after_sleep.data = loop->timer.data = loop;
     uv_prepare_start(&loop->before_sleep, on_before_sleep);
     uv_check_start(&loop->after_sleep, on_after_sleep);
     return 0;
@@ -479,6 +498,7 @@ void weir_loop_release(struct weir_loop *loop)
     uv_close((uv_handle_t *)&loop->watch, NULL);
     uv_close((uv_handle_t *)&loop->before_sleep, NULL);
     uv_close((uv_handle_t *)&loop->after_sleep, NULL);
+    uv_close((uv_handle_t *)&loop->timer, NULL);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
     uv_loop_close(&loop->uv);
     while (loop->free_items) {

@@ -48,6 +48,7 @@ struct weir_loop {
     uv_prepare_t before_sleep;
     uv_check_t after_sleep;
     uv_timer_t watch; /* while there are handshakes */
+    uv_timer_t timer; /* for the thread's timers */
     pthread_t handle;
     struct weir_thread thread;
     const struct weir_plan *plan;
@@ -74,6 +75,7 @@ struct weir_loop {
     struct weir_histogram *latencies; /* [way_count], ns; null: nobody asks. Requires: mutex */
     struct weir_arrival *left;     /* connections that wait for the server that takes over */
     bool draining, leaving, stopping;
+    bool hurries; /* what is held for later is not held any longer */
     bool started, ended; /* atomic: the thread has its slot; the thread is done */
     uint8_t *scratch; /* [WEIR_LOOP_SCRATCH]: what one recv() brings */
     uint8_t *acks;    /* [WEIR_LOOP_ACKS] acknowledgements in a row */
@@ -100,6 +102,8 @@ void weir_loop_release(struct weir_loop *loop);
 void weir_loop_watch(struct weir_loop *loop);
 /* Any thread: an item that was born inside comes to be run here. */
 void weir_loop_enter(struct weir_loop *loop, struct weir_item *item);
+/* The loop's own thread: wakes up then, and fires its timers. */
+void weir_loop_wake_at(struct weir_loop *loop, uint64_t due_ns);
 /* Any thread: an item that has entered its `reply` stage is finished and comes back. Counts it in the ring. Where no reply is
  * owed it is discarded. */
 void weir_loop_finish(struct weir_thread *thread, struct weir_item *item);

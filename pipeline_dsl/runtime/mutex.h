@@ -11,6 +11,8 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
 
 #if defined(__clang__)
 #define WEIR_ANALYSIS(...) __attribute__((__VA_ARGS__))
@@ -52,6 +54,23 @@ static inline bool weir_mutex_try(struct weir_mutex *mutex) WEIR_ANALYSIS(try_ac
 static inline void weir_mutex_unlock(struct weir_mutex *mutex) WEIR_RELEASES(*mutex) WEIR_NOT_ANALYSED
 {
     pthread_mutex_unlock(&mutex->raw);
+}
+
+/* A condition whose time is CLOCK_MONOTONIC's. */
+static inline void weir_condition_init(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+/* The same as below, at most until `until_ns` of CLOCK_MONOTONIC. */
+static inline void weir_mutex_wait_until(struct weir_mutex *mutex, pthread_cond_t *condition, uint64_t until_ns) WEIR_REQUIRES(*mutex)
+{
+    struct timespec until = { (time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u) };
+    pthread_cond_timedwait(condition, &mutex->raw, &until);
 }
 
 /* The mutex is free while the thread waits, and held again when it returns. */

@@ -38,13 +38,21 @@ void weir_intake_init(struct weir_intake *intake, struct weir_queue **queues, ui
     while (intake->handoff_count < queue_count && queues[intake->handoff_count]->plan->kind == WEIR_QUEUE_HANDOFF)
         intake->handoff_count++;
     weir_mutex_init(&intake->mutex);
-    pthread_cond_init(&intake->not_empty, NULL);
+    weir_condition_init(&intake->not_empty);
 }
 
 void weir_intake_release(struct weir_intake *intake)
 {
     weir_mutex_release(&intake->mutex);
     pthread_cond_destroy(&intake->not_empty);
+}
+
+void weir_intake_hurry(struct weir_intake *intake)
+{
+    weir_mutex_lock(&intake->mutex);
+    __atomic_store_n(&intake->hurries, true, __ATOMIC_RELAXED);
+    pthread_cond_broadcast(&intake->not_empty);
+    weir_mutex_unlock(&intake->mutex);
 }
 
 void weir_intake_discard(struct weir_intake *intake)
@@ -300,7 +308,10 @@ static void sleep_until_item(struct weir_intake *intake, struct weir_thread *thr
     }
     intake->sleeping++;
     weir_thread_wait(thread, WEIR_WAIT_IDLE, intake->queues[intake->next]->index);
-    weir_mutex_wait(&intake->mutex, &intake->not_empty);
+    if (thread->due_ns)
+        weir_mutex_wait_until(&intake->mutex, &intake->not_empty, thread->due_ns);
+    else
+        weir_mutex_wait(&intake->mutex, &intake->not_empty);
     weir_thread_sleep_end(thread);
     intake->sleeping--;
     if (intake->signalled)
@@ -378,13 +389,19 @@ static struct weir_item *take_inside(struct weir_intake *intake, const struct we
     return item;
 }
 
+/* Is there something that the thread does when nothing comes? */
+static bool has_to_fire(struct weir_intake *intake, const struct weir_thread *thread) WEIR_REQUIRES(intake->mutex)
+{
+    return thread->due_ns && (intake->hurries || thread->due_ns <= weir_clock_ns());
+}
+
 struct weir_item *weir_intake_take(struct weir_intake *intake, struct weir_thread *thread, struct weir_queue **from)
 {
     struct weir_loop *loops[WAKE_AT_ONCE];
     struct weir_queue *queue;
     weir_thread_at(thread, WEIR_TAG(intake->queues[0]->plan->stage, WEIR_PART_POP));
     weir_thread_lock(thread, &intake->mutex, intake->queues[0]->index);
-    while (!(queue = first_with_items(intake)) && !intake->inside_first && !intake->closed)
+    while (!(queue = first_with_items(intake)) && !intake->inside_first && !intake->closed && !has_to_fire(intake, thread))
         sleep_until_item(intake, thread);
     bool finished = queue && queue->plan->kind == WEIR_QUEUE_SLOTS;
     if (__builtin_expect(intake->inside_first != NULL, 0) && !finished) {

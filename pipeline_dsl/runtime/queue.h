@@ -39,6 +39,7 @@ struct weir_intake {
     uint32_t sleeping;  /* takers that wait */
     uint32_t signalled; /* of those: already woken, not yet running */
     bool closed;
+    bool hurries;       /* atomic: the server drains: what takers hold for later is not held any longer */
     bool discards;      /* atomic */
 };
 
@@ -58,6 +59,8 @@ struct weir_queue {
 /* The queues have been made. */
 void weir_intake_init(struct weir_intake *intake, struct weir_queue **queues, uint32_t queue_count);
 void weir_intake_release(struct weir_intake *intake);
+/* Takers that hold something for later, by a timer, are to let it go when nothing else comes. */
+void weir_intake_hurry(struct weir_intake *intake);
 /* Time is up: what is taken from now on is only sent back. */
 void weir_intake_discard(struct weir_intake *intake);
 /* Sends the wakeups that weir_queue_push() owes while thread->defers is set; all of them are for this intake. */
@@ -91,7 +94,8 @@ void weir_queue_unpark(struct weir_queue *queue);
 void weir_intake_enter(struct weir_intake *intake, struct weir_item *item);
 
 /* The next item of any of the queues, first in first out in each, taking turns between them and with what was born inside, of
- * which `*from` is null; waits for one. Null when closed and empty. The caller owns the item. */
+ * which `*from` is null; waits for one. Null when closed and empty, or when a timer of
+ * the thread has to fire. The caller owns the item. */
 struct weir_item *weir_intake_take(struct weir_intake *intake, struct weir_thread *thread, struct weir_queue **from);
 
 #endif

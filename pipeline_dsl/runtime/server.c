@@ -403,6 +403,8 @@ static void drain(struct weir_server *server)
             uv_timer_stop(&server->tickers[i].timer);
     server->deadline_ns = weir_clock_ns() + server->drain_ns;
     stop_accepting(server);
+    for (uint32_t i = 0; i < server->plan->pool_count; i++)
+        weir_intake_hurry(&server->intakes[i]);
     for (uint32_t i = 0; i < server->loop_count; i++) {
         if (server->leaves)
             weir_loop_leave(&server->loops[i]);

@@ -132,6 +132,11 @@ void weir_thread_stop(struct weir_thread *thread)
     __atomic_store_n(&thread->slot->tid, 0, __ATOMIC_RELEASE);
     while (thread->spare_count)
         weir_arena_release(&thread->spares[--thread->spare_count]);
+    while (thread->kept) {
+        struct weir_kept *kept = thread->kept;
+        thread->kept = kept->next;
+        free(kept);
+    }
     free(thread->thinners);
     if (thread->index == WEIR_NONE) {
         free(thread->slot);

@@ -18,6 +18,7 @@
 
 struct weir_loop;
 struct weir_queue;
+struct weir_timer;
 struct weir_slots;
 
 /* Empty arenas that a thread keeps for the next messages that it decodes: a worker one, an event loop many, since its items
@@ -31,6 +32,11 @@ struct weir_thinner {
     uint32_t weight, skip;
     uint32_t births; /* items in this slice */
     uint64_t slice_ticks;
+};
+
+/* Begins a piece of memory that a stage keeps for one thread; given back by free() when that ends. */
+struct weir_kept {
+    struct weir_kept *next;
 };
 
 struct weir_thread {
@@ -48,6 +54,9 @@ struct weir_thread {
     uint32_t owed_wakes, owed_items;  /* wakeups not sent yet, and pushes since the first of them */
     struct weir_queue *queues;  /* [queue_count]: all of the server's */
     struct weir_slots *slots;   /* [slots_count]: likewise; null in an event loop */
+    struct weir_timer *timers;  /* armed */
+    uint64_t due_ns;            /* when the first of them is due; 0: there is none */
+    struct weir_kept *kept;     /* what stages keep for this thread */
     struct weir_arena spares[WEIR_SPARE_ARENAS];
     uint32_t spare_count;
     size_t spare_bytes;

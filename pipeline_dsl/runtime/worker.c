@@ -5,6 +5,22 @@
 
 #include "pipeline_dsl/runtime/inside.h"
 #include "pipeline_dsl/runtime/loop.h"
+#include "pipeline_dsl/runtime/timer.h"
+
+/* The next item; meanwhile timers fire, those that are due before each item, and when the server drains all of them. */
+static struct weir_item *take(struct weir_worker *worker, struct weir_thread *thread, struct weir_queue **queue)
+{
+    for (;;) {
+        if (thread->due_ns)
+            weir_timers_fire(thread, WEIR_TIMERS_DUE);
+        struct weir_item *item = weir_intake_take(worker->intake, thread, queue);
+        if (item || !thread->due_ns)
+            return item;
+        bool discards = __atomic_load_n(&worker->intake->discards, __ATOMIC_RELAXED);
+        bool hurries = __atomic_load_n(&worker->intake->hurries, __ATOMIC_RELAXED);
+        weir_timers_fire(thread, discards ? WEIR_TIMERS_END : hurries ? WEIR_TIMERS_ALL : WEIR_TIMERS_DUE);
+    }
+}
 
 static void *run(void *argument)
 {
@@ -19,7 +35,7 @@ static void *run(void *argument)
     thread.queues = worker->queues;
     thread.slots = worker->slots;
     __atomic_store_n(&worker->started, true, __ATOMIC_RELEASE);
-    while ((item = weir_intake_take(worker->intake, &thread, &queue))) {
+    while ((item = take(worker, &thread, &queue))) {
         bool discards = __atomic_load_n(&worker->intake->discards, __ATOMIC_RELAXED);
         if (queue)
             weir_item_segment_begin(&thread, item, queue->index, queue->plan->run_stage + item->lane);

@@ -19,6 +19,7 @@
 #include "pipeline_dsl/runtime/item.h"
 #include "pipeline_dsl/runtime/queue.h"
 #include "pipeline_dsl/runtime/server.h"
+#include "pipeline_dsl/runtime/timer.h"
 #include "pipeline_dsl/runtime/tls.h"
 #include "pipeline_dsl/stages/index.h"
 #include "pipeline_dsl/stages/index_reaper.h"
@@ -59,6 +60,16 @@ enum weir_outcome weir_stage_store(struct weir_thread *thread, struct weir_item 
 extern const struct weir_slots_kind weir_forward_riemann, weir_store_postgres;
 /* The rows as a JSON array; `now_us` is the time of an event that has none. */
 void weir_store_request(const struct weir_message *message, int64_t now_us, struct weir_buffer *out);
+
+/* Bundles the events of items that are owed no reply: the first item of a batch goes on with all of them, to `run`, when it has
+ * `events` or more (no message is split), when it has been held for `within_ns`, when it holds as much as one message may, and
+ * when the server drains. The other items end here. Each thread has a batch of its own for each way in. */
+struct weir_batch {
+    uint32_t events;
+    uint64_t within_ns;
+    weir_driver *run;
+};
+enum weir_outcome weir_stage_batch(struct weir_thread *thread, struct weir_item *item, const struct weir_batch *batch);
 
 /* Goes on in another pipeline, in which the item's ids are those of its own way in: `lane`. */
 enum weir_outcome weir_stage_then(struct weir_thread *thread, struct weir_item *item, uint32_t lane);
