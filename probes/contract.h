@@ -46,7 +46,7 @@ typedef uint64_t weir_u64;
 #define WEIR_CONTRACT_SYMBOL "weir_contract"
 #define WEIR_CONTRACT_MAGIC 0x3130524945573177ull
 #define WEIR_CONTRACT_MAJOR 1
-#define WEIR_CONTRACT_MINOR 2 /* 1: slots; 2: what threads take from queues */
+#define WEIR_CONTRACT_MINOR 2 /* 1: slots; 2: what threads take from queues, and requests that overlap */
 
 #define WEIR_THREAD_SLOTS 256u
 #define WEIR_LOG_RECORDS 64u
@@ -116,7 +116,7 @@ struct weir_contract_way {
     weir_u64 kernel_drops; /* datagrams that the kernel dropped at the full socket */
     weir_u64 refused;      /* connections and datagrams whose sender may not come */
     weir_u64 failed_handshakes; /* of TLS (connection closed) */
-    weir_u64 padding[1];
+    weir_u64 overlapped;   /* accepted while an earlier request of the same connection was not answered yet */
 };
 
 /* One pool of slots: the connections of a `forward` or `store`, each with so many requests in flight. Written under its lock as a

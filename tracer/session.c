@@ -17,8 +17,10 @@
 
 #include "base/clock.h"
 #include "tracer/aggregate.h"
+#include "tracer/machine.h"
 #include "tracer/probe.h"
 #include "tracer/slots.h"
+#include "tracer/sockets.h"
 #include "tracer/states.h"
 #include "tracer/target.h"
 #include "tracer/window.h"
@@ -41,6 +43,9 @@ struct session {
     struct weir_symbols *symbols;
     struct weir_contract_thread slots[WEIR_THREAD_SLOTS], placed[WEIR_THREAD_SLOTS];
     struct weir_profile_queue_count *queues;
+    struct weir_profile_way_count *ways;
+    struct weir_sockets sockets;
+    struct weir_machine machine_begin, machine_end;
     uint64_t tracer_cpu_ns, hits; /* when the window began */
     uint64_t threads_lost; /* no room for them in the probes */
     uint64_t random;
@@ -159,7 +164,8 @@ static int open_all(struct session *session, struct weir_error *error)
         return rc;
     session->profile = weir_profile_new();
     session->queues = calloc((size_t)session->target.contract.queue_count + 1, sizeof *session->queues);
-    if (!session->profile || !session->queues)
+    session->ways = calloc((size_t)session->target.contract.way_count + 1, sizeof *session->ways);
+    if (!session->profile || !session->queues || !session->ways)
         return weir_error_set(error, WEIR_EXIT_CANNOT, ENOMEM, "out of memory");
     rc = weir_topology_read(&session->profile->topology, &session->profile->arena, session->target.topology_data,
                             session->target.contract.topology_bytes, error);
@@ -226,6 +232,8 @@ static int begin(struct session *session, struct weir_error *error)
                               (int)session->target.process.pid, strerror(-rc));
     window->ns_per_tick = window->items.ns_per_tick = weir_clock_ns_per_tick(window->pair, weir_clock_pair());
     weir_window_begin(window);
+    weir_machine_note(&session->machine_begin, session->target.process.pid);
+    weir_sockets_open(&session->sockets, session->target.process.pid, &session->profile->topology);
     clock_gettime(CLOCK_REALTIME, &wall);
     session->profile->start_unix_ns = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec;
     session->profile->probe_floor_ns = stamp_floor_ns(window->ns_per_tick);
@@ -281,6 +289,23 @@ static int slice(struct session *session)
     return rc ? rc : weir_window_slice(window);
 }
 
+/* What is only read at random moments: queues, slots, connections. -EAGAIN: not now. */
+static int look(struct session *session, uint64_t now_ns)
+{
+    struct weir_window *window = &session->window;
+    int rc = weir_target_read_queues(&session->target, session->queues);
+    if (!rc)
+        weir_window_depths(window, session->queues, now_ns);
+    if (!rc)
+        rc = weir_slots_look(window, &session->target, now_ns);
+    if (!rc)
+        rc = weir_target_read_ways(&session->target, session->ways);
+    if (!rc)
+        weir_window_connections(window, session->ways);
+    weir_sockets_look(&session->sockets, session->profile->ways, now_ns);
+    return rc;
+}
+
 static void run(struct session *session)
 {
     struct weir_window *window = &session->window;
@@ -309,12 +334,7 @@ static void run(struct session *session)
             rc = slice(session);
             next_slice_ns = rc == -EAGAIN ? now_ns + TICK_LEAST_NS : next_slice_ns + WEIR_PROFILE_SLICE_NS;
         } else {
-            /* Only at random moments: a slice's edge comes every 100 ms. */
-            rc = weir_target_read_queues(&session->target, session->queues);
-            if (!rc)
-                weir_window_depths(window, session->queues, now_ns);
-            if (!rc)
-                rc = weir_slots_look(window, &session->target, now_ns);
+            rc = look(session, now_ns); /* a slice's edge is no random moment: it comes every 100 ms */
         }
         rc = rc == -EAGAIN ? 0 : rc;
         if (now_ns >= next_progress_ns && !rc && weir_target_read_ways(&session->target, window->now.ways) == 0) {
@@ -358,6 +378,7 @@ static void end(struct session *session)
     for (int tries = 0; !gone && tries < 10 && slice(session) == -EAGAIN; tries++)
         ;
     weir_window_end(window);
+    weir_machine_note(&session->machine_end, session->target.process.pid);
     uint64_t cpu_ns = own_cpu_ns() - session->tracer_cpu_ns, hits = hits_so_far(session) - session->hits;
     if (!gone) {
         drain(session);
@@ -402,6 +423,7 @@ static int make_profile(struct session *session, struct weir_error *error)
     profile->pid = (uint32_t)process->pid;
     profile->exe = weir_arena_dup(&profile->arena, process->exe, strlen(process->exe));
     profile->kind = WEIR_TARGET_BUILT;
+    weir_machine_set(profile, &session->machine_begin, &session->machine_end);
     profile->kernel = uname(&system) == 0 ? weir_arena_dup(&profile->arena, system.release, strlen(system.release)) : "";
     profile->cpus = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
     profile->ended_by = session->ended_by;
@@ -427,6 +449,7 @@ int weir_session_record(const struct weir_session_options *options, struct weir_
     session->options = options;
     session->random = weir_clock_ns() | 1;
     session->target.process.pidfd = session->target.process.exe_fd = session->target.process.mem_fd = -1;
+    session->sockets.fd = -1;
     session->probe.listen_link = session->probe.ask_link = -1;
     int rc = open_all(session, error);
     if (!rc) {
@@ -442,7 +465,11 @@ int weir_session_record(const struct weir_session_options *options, struct weir_
     weir_symbols_close(session->symbols);
     weir_window_release(&session->window);
     weir_target_close(&session->target);
+    weir_sockets_close(&session->sockets);
+    weir_machine_release(&session->machine_begin);
+    weir_machine_release(&session->machine_end);
     free(session->queues);
+    free(session->ways);
     if (rc)
         weir_profile_free(session->profile);
     else

@@ -235,6 +235,7 @@ static void add_way(struct weir_profile_way_count *sum, const struct weir_contra
     sum->events += way->events;
     sum->truncated += way->truncated;
     sum->kernel_drops += way->kernel_drops;
+    sum->overlapped += way->overlapped;
 }
 
 /* Walks the [count][shards] blocks at `address` and sums each row's shards into `queues` or `ways`. */

@@ -108,6 +108,20 @@ void weir_window_depths(struct weir_window *window, const struct weir_profile_qu
     }
 }
 
+void weir_window_connections(struct weir_window *window, const struct weir_profile_way_count *ways)
+{
+    for (uint32_t i = 0; i < window->profile->topology.way_count; i++) {
+        struct weir_histogram *in_flight = &window->profile->ways[i].in_flight;
+        uint64_t connections = ways[i].connections;
+        if (!connections)
+            continue;
+        uint64_t each = ways[i].in_flight / connections, more = ways[i].in_flight % connections;
+        weir_histogram_add(in_flight, each, connections - more);
+        if (more)
+            weir_histogram_add(in_flight, each + 1, more);
+    }
+}
+
 static bool room(uint64_t **counts, uint32_t tag_count)
 {
     if (!*counts)

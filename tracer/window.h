@@ -44,6 +44,9 @@ void weir_window_release(struct weir_window *window);
 void weir_window_begin(struct weir_window *window);
 /* One more reading of the queue blocks at `now_ns`: counts with the time since the last one. */
 void weir_window_depths(struct weir_window *window, const struct weir_profile_queue_count *queues, uint64_t now_ns);
+/* One reading of the ways in: counts each open connection once. What is in flight is spread evenly over them, which is all that can be
+ * told from outside; where no requests overlap it is exact. */
+void weir_window_connections(struct weir_window *window, const struct weir_profile_way_count *ways);
 void weir_window_sample(struct weir_window *window, const struct weir_probe_sample *sample);
 /* `window->now` has just been taken: what lies since `window->last` becomes a slice, and now becomes last. */
 int weir_window_slice(struct weir_window *window);

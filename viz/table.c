@@ -368,6 +368,52 @@ static void ways(const struct weir_profile *profile, struct weir_buffer *out)
     }
 }
 
+static void kernel_queues(const struct weir_profile *profile, struct weir_buffer *out)
+{
+    static const char *const names[] = { "A CONNECTION OF", "IN FLIGHT", "MAX", "OVERLAPPED", "RECEIVE QUEUE", "MAX", "SEND QUEUE", "MAX",
+                                         "BACKLOG MAX", "LIMIT", NULL };
+    struct weir_grid grid;
+    weir_grid_init(&grid, "lrrrrrrrrr");
+    heads(&grid, names);
+    size_t before = grid.count;
+    for (uint32_t i = 0; i < profile->topology.way_count; i++) {
+        const struct weir_profile_way *way = &profile->ways[i];
+        double accepted = (double)(way->end.accepted - way->begin.accepted);
+        if (!way->in_flight.count && !way->backlog.count)
+            continue;
+        weir_grid_cell(&grid, profile->topology.ways[i].name, NAME_MOST);
+        cell(&grid, weir_figure_number(way->in_flight.count ? weir_histogram_mean(&way->in_flight) : NAN).text);
+        cell(&grid, weir_figure_number(weir_view_max(&way->in_flight)).text);
+        cell(&grid, weir_figure_percent((double)(way->end.overlapped - way->begin.overlapped) / accepted).text);
+        cell(&grid, weir_figure_bytes(way->receive_bytes.count ? weir_histogram_mean(&way->receive_bytes) : NAN).text);
+        cell(&grid, weir_figure_bytes(weir_view_max(&way->receive_bytes)).text);
+        cell(&grid, weir_figure_bytes(way->send_bytes.count ? weir_histogram_mean(&way->send_bytes) : NAN).text);
+        cell(&grid, weir_figure_bytes(weir_view_max(&way->send_bytes)).text);
+        cell(&grid, weir_figure_number(weir_view_max(&way->backlog)).text);
+        cell(&grid, way->backlog_limit ? weir_figure_count(way->backlog_limit).text : "–");
+    }
+    if (grid.count > before)
+        finish(&grid, out);
+    else
+        weir_grid_release(&grid);
+}
+
+static void machine(const struct weir_profile *profile, struct weir_buffer *out)
+{
+    if (profile->machine_busy_ns <= 0 || !profile->duration_ns)
+        return;
+    double window = (double)profile->duration_ns;
+    weir_buffer_printf(out, "The machine was busy with %.2f CPUs", profile->machine_busy_ns / window);
+    if (profile->machine_steal_ns > 0)
+        weir_buffer_printf(out, " and lost %.2f to its host", profile->machine_steal_ns / window);
+    for (uint32_t i = 0; i < profile->neighbour_count; i++) {
+        weir_buffer_puts(out, i ? ", " : "; beside the server ran ");
+        weir_escape_plain(out, profile->neighbours[i].name, NAME_MOST);
+        weir_buffer_printf(out, " (%u) with %.2f", profile->neighbours[i].pid, profile->neighbours[i].cpu_ns / window);
+    }
+    weir_buffer_puts(out, ".\n\n");
+}
+
 static void overhead(const struct weir_profile *profile, struct weir_buffer *out)
 {
     weir_buffer_printf(out, "Tracing took %s of one CPU, ", weir_figure_percent(profile->tracer_cpu_share).text);
@@ -439,6 +485,8 @@ int weir_table_profile(const struct weir_profile *profile, const struct weir_ver
     waits(profile, out);
     if (profile->topology.way_count)
         ways(profile, out);
+    kernel_queues(profile, out);
+    machine(profile, out);
     overhead(profile, out);
     return out->failed ? weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "there is not enough memory to write the report") : 0;
 }

@@ -51,7 +51,7 @@ static bool admit(struct weir_source *source)
     bool admitted = !inside->closed && source->outstanding < source->limit;
     if (admitted) {
         source->outstanding++;
-        weir_way_accept(inside->block, 0);
+        weir_way_accept(inside->block, 0, false);
     } else {
         source->refused++;
     }

@@ -253,7 +253,7 @@ int weir_conn_give_replies(struct weir_conn *conn, struct weir_buffer *replies)
     item->reply_kind = WEIR_REPLY_BYTES;
     item->reply = *replies;
     *replies = (struct weir_buffer)WEIR_BUFFER_INIT;
-    weir_way_accept(conn->way_block, 0);
+    weir_way_accept(conn->way_block, 0, false);
     weir_loop_finish(&conn->loop->thread, item);
     return 0;
 }

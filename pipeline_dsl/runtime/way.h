@@ -13,12 +13,14 @@
 
 #include "pipeline_dsl/runtime/seqlock.h"
 
-static inline void weir_way_accept(struct weir_contract_way *way, weir_u64 bytes)
+/* `overlaps`: an earlier request of the same connection is not answered yet. */
+static inline void weir_way_accept(struct weir_contract_way *way, weir_u64 bytes, bool overlaps)
 {
     weir_seqlock_begin(&way->sequence);
     weir_word_add(&way->accepted, 1);
     weir_word_add(&way->in_flight, 1);
     weir_word_add(&way->accepted_bytes, bytes);
+    weir_word_add(&way->overlapped, overlaps);
     weir_seqlock_end(&way->sequence);
 }
 

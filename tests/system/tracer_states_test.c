@@ -178,6 +178,12 @@ static void a_hog_beside_it(void **state)
         end_hog(hogs[i]);
     check_sums(profile);
     check_busy_and_pause(profile);
+    assert_true(profile->neighbour_count > 0 && profile->machine_busy_ns > 0);
+    bool seen = false;
+    for (uint32_t i = 0; i < profile->neighbour_count; i++)
+        for (size_t k = 0; k < sizeof hogs / sizeof *hogs; k++)
+            seen |= profile->neighbours[i].pid == (uint32_t)hogs[k];
+    assert_true(seen);
     /* The kernel's figure has the attach and the detach, too, when others run: the share may be a tenth off for that. */
     double runnable = share(profile, WORKERS, WEIR_STATE_RUNNABLE);
     if (fabs(runnable - waited) > POINTS + waited / 10)
@@ -290,11 +296,101 @@ static void a_contended_lock(void **state)
     harness_stop(&server);
 }
 
+/* A client that waits for each answer: one request at a time on a connection, and each wakes the worker, who finds it. */
+static void one_request_at_a_time(void **state)
+{
+    (void)state;
+    RECORDING_NEEDS_BPF();
+    struct harness_server server;
+    char text[1024];
+    snprintf(text, sizeof text, HEAD "    busy 100us pause 1ms as work\n" TAIL, 2u, "", 100u);
+    harness_run(&server, text);
+    struct weir_profile *profile = record(&server, "--connections 2 --events 1 --in-flight 1", WEIR_MODE_LIGHT);
+    const struct weir_profile_way *way = &profile->ways[0];
+    const struct weir_profile_queue *queue = &profile->queues[0];
+    double items = (double)(queue->end.out - queue->begin.out);
+    assert_int_equal(way->end.overlapped, way->begin.overlapped);
+    assert_int_equal(way->in_flight.max, 1);
+    assert_true(weir_histogram_mean(&way->in_flight) > 0.3);
+    assert_true(way->receive_bytes.count > 0 && way->receive_bytes.count == way->send_bytes.count);
+    assert_true(way->backlog.count > 0 && way->backlog_limit > 0);
+    /* Of two threads one may still be awake when an item comes, and take it. */
+    print_message("%.0f items, %llu wakeups, %llu unused, %llu on another CPU\n", items, (unsigned long long)queue->wakeups,
+                  (unsigned long long)queue->wakeups_unused, (unsigned long long)queue->wakeups_moved);
+    assert_true((double)queue->wakeups > 0.8 * items && (double)queue->wakeups < 1.05 * items + 4);
+    assert_true(queue->wakeups_unused + queue->wakeups_moved <= 2 * queue->wakeups);
+    assert_true((double)queue->wakeups_unused < 0.1 * (double)queue->wakeups);
+    weir_profile_free(profile);
+    harness_stop(&server);
+}
+
+/* Many at a time, and one connection that is never read: its answers stay in the kernel. */
+static void kernel_queues_fill(void **state)
+{
+    (void)state;
+    RECORDING_NEEDS_BPF();
+    struct harness_server server;
+    char text[1024];
+    snprintf(text, sizeof text, HEAD "    busy 200us as work\n" TAIL, 1u, "", 100u);
+    harness_run(&server, text);
+    int deaf = harness_deaf_client(&server, "p");
+    struct weir_profile *profile = record(&server, "--connections 1 --events 1 --in-flight 8", WEIR_MODE_LIGHT);
+    const struct weir_profile_way *way = &profile->ways[0];
+    assert_true(way->end.overlapped > way->begin.overlapped);
+    assert_true(way->in_flight.max > 1);
+    assert_true(way->send_bytes.max > 10000 && way->receive_bytes.max > 0);
+    weir_profile_free(profile);
+    close(deaf);
+    harness_stop(&server);
+}
+
+/* Each item starts a thread that dies within the stage, and the stage calls itself: neither leaves anything behind, nor counts twice. */
+static const char dying[] =
+    "#include <weir/call.h>\n#include <pthread.h>\n"
+    "static volatile unsigned long sum;\n"
+    "static void *die(void *unused)\n{\n    for (int i = 0; i < 20000; i++)\n        sum++;\n    return unused;\n}\n"
+    "__attribute__((noinline)) static int deeper(int depth)\n{\n    for (int i = 0; i < 500; i++)\n        sum++;\n"
+    "    return depth ? deeper(depth - 1) + 1 : 0;\n}\n"
+    "int spawn(struct weir_item *item, struct weir_call *call);\n"
+    "int spawn(struct weir_item *item, struct weir_call *call)\n{\n    pthread_t thread;\n    (void)item, (void)call;\n"
+    "    if (deeper(20) != 20 || pthread_create(&thread, NULL, die, NULL) != 0)\n        return -1;\n"
+    "    return pthread_join(thread, NULL);\n}\n";
+
+static void threads_that_die_in_a_stage(void **state)
+{
+    (void)state;
+    RECORDING_NEEDS_BPF();
+    struct harness_server server;
+    char text[1024];
+    snprintf(text, sizeof text, HEAD "    call \"dying.c\" spawn as work\n" TAIL, 2u, "", 100u);
+    harness_build(&server, text, "dying.c", dying);
+    harness_start(&server, NULL);
+    struct weir_profile *profile = record(&server, "--connections 2 --events 1 --in-flight 8", WEIR_MODE_EXACT);
+    const struct weir_profile_row *row = recording_row(profile, "p.work");
+    double shares = 0;
+    for (uint32_t i = 0; i < profile->row_count; i++)
+        shares += profile->rows[i].part_of == WEIR_NONE ? profile->rows[i].share : 0;
+    assert_true(fabs(shares - 1) < 1e-6);
+    assert_true(recording_row(profile, "(outside)")->share > 0.02); /* where the dying threads ran */
+    assert_true(row->items > 100 && row->share > 0.05 && row->share < 0.95);
+    for (uint32_t i = 0; i < row->hot_count; i++)
+        assert_true(row->hot[i].share <= row->share + 1e-9);
+    assert_int_equal(profile->thread_count, 3);
+    assert_int_equal(profile->threads_lost, 0);
+    /* The stage waits for its thread, and the place says so. */
+    assert_string_equal(row_name(profile, main_sleep(profile, WORKERS, WEIR_STATE_LOCK)), "p.work");
+    assert_string_equal(main_sleep(profile, WORKERS, WEIR_STATE_LOCK)->site, "spawn");
+    weir_profile_free(profile);
+    harness_stop(&server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(busy_and_pause), cmocka_unit_test(a_hog_beside_it), cmocka_unit_test(a_full_queue),
         cmocka_unit_test(an_empty_queue), cmocka_unit_test(a_contended_lock),
+        cmocka_unit_test(one_request_at_a_time), cmocka_unit_test(kernel_queues_fill),
+        cmocka_unit_test(threads_that_die_in_a_stage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
