@@ -57,20 +57,14 @@ struct opening {
     struct weir_error *error;
 };
 
-/* libpq's own words, without its line ends and what it says again and again. */
+/* libpq's own words, as far as their first line goes: the others guess. */
 static int complain(struct opening *opening, const char *what, const char *said)
 {
-    char text[512];
-    size_t length = 0;
-    if (strncmp(said, "ERROR:  ", 8) == 0)
-        said += 8;
-    for (; *said && length + 1 < sizeof text; said++)
-        if (*said != '\n')
-            text[length++] = *said == '\t' ? ' ' : *said;
-        else if (said[1] && length + 2 < sizeof text)
-            text[length++] = ';', text[length++] = ' ';
-    text[length] = '\0';
-    return weir_error_set(opening->error, WEIR_EXIT_FOUND, EIO, "%s: %s", what, text);
+    static const char *const prefixes[] = { "ERROR:  ", "FATAL:  " };
+    for (int i = 0; i < 2; i++)
+        if (strncmp(said, prefixes[i], strlen(prefixes[i])) == 0)
+            said += strlen(prefixes[i]);
+    return weir_error_set(opening->error, WEIR_EXIT_FOUND, EIO, "%s: %.*s", what, (int)strcspn(said, "\n"), said);
 }
 
 /* Waits for the socket. 0, or the error is set. */

@@ -149,6 +149,30 @@ static void a_good_profile_has_no_violation(void **state)
     }
 }
 
+/* Gives the sample's stage 4 slots, which it used within the law. */
+static void add_slots(struct weir_profile *p)
+{
+    p->slots_count = 1;
+    p->slots = sample_zalloc(p, sizeof *p->slots);
+    p->topology.stages[4].connections = 2;
+    p->topology.stages[4].in_flight = 8;
+    p->slots[0] = (struct weir_profile_slots){ .stage = 4, .begin = { .taken = 10, .finished = 8, .in_use = 2 },
+                                               .end = { .taken = 30, .finished = 15, .failed = 3, .lost = 2, .in_use = 10 } };
+}
+static void spoil_slots_law(struct weir_profile *p) { add_slots(p); p->slots[0].end.lost++; }
+static void spoil_slots_capacity(struct weir_profile *p) { add_slots(p); weir_histogram_add(&p->slots[0].in_use, 17, 1); }
+static void spoil_slots_time(struct weir_profile *p) { add_slots(p); p->slots[0].begin.full_ns = 1; }
+
+static void slots_within_the_law(void **state)
+{
+    (void)state;
+    struct weir_profile *profile = sample_after();
+    add_slots(profile);
+    weir_profile_verify(profile);
+    assert_int_equal(profile->violation_count, 0);
+    weir_profile_free(profile);
+}
+
 static void violated(void (*spoil)(struct weir_profile *), const char *word)
 {
     struct weir_profile *profile = sample_after();
@@ -173,6 +197,9 @@ static void break_exact(struct weir_profile *p) { p->rows[1].stamped = 1; }
 static void each_broken_law_is_named(void **state)
 {
     (void)state;
+    violated(spoil_slots_law, "is not finished");
+    violated(spoil_slots_capacity, "and it has 16");
+    violated(spoil_slots_time, "went backwards");
     violated(break_sum, "sum to");
     violated(break_part, "riemann.handoff cost");
     violated(break_states, "pool workers");
@@ -214,7 +241,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(written_reads_back_the_same), cmocka_unit_test(every_prefix_is_refused),
         cmocka_unit_test(any_changed_byte_is_survived), cmocka_unit_test(what_points_outside_is_refused),
-        cmocka_unit_test(a_good_profile_has_no_violation), cmocka_unit_test(each_broken_law_is_named),
+        cmocka_unit_test(a_good_profile_has_no_violation),
+        cmocka_unit_test(slots_within_the_law), cmocka_unit_test(each_broken_law_is_named),
         cmocka_unit_test(saving_is_all_or_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -209,6 +209,35 @@ static void nonsense_is_survived(void **state)
     weir_profile_free(profile);
 }
 
+/* Of a stage with slots wait, depth and fill are those of its slots. */
+static void slots_are_measured(void **state)
+{
+    (void)state;
+    struct weir_profile *profile = sample_before();
+    profile->topology.stages[HANDOFF].verb = WEIR_STORE;
+    profile->topology.stages[HANDOFF].connections = 2;
+    profile->topology.stages[HANDOFF].in_flight = 5;
+    profile->slots = sample_zalloc(profile, sizeof *profile->slots);
+    profile->slots_count = 1;
+    struct weir_profile_slots *slots = &profile->slots[0];
+    slots->stage = HANDOFF;
+    for (int i = 0; i < 1000; i++) {
+        weir_histogram_add(&slots->in_use, i % 2 ? 10 : 8, 1000000);
+        weir_histogram_add(&slots->wait, 5000000, 1);
+    }
+    slots->in_use_mean = 9;
+    struct weir_check_measure depth = one(profile, term(WEIR_METRIC_DEPTH, HANDOFF, WEIR_MEAN, WEIR_GT, 8, WEIR_PLAIN));
+    assert_true(depth.value == 9 && depth.result == WEIR_CHECK_OK);
+    struct weir_check_measure fill = one(profile, term(WEIR_METRIC_FILL, HANDOFF, WEIR_MEAN, WEIR_LT, 0.5, WEIR_SHARE));
+    assert_true(fill.value == 0.9 && fill.result == WEIR_CHECK_MISSED);
+    assert_int_equal(one(profile, term(WEIR_METRIC_WAIT, HANDOFF, WEIR_P50, WEIR_LT, 20e6, WEIR_NS)).result, WEIR_CHECK_OK);
+    assert_int_equal(one(profile, term(WEIR_METRIC_WAIT, HANDOFF, WEIR_P50, WEIR_LT, 1e6, WEIR_NS)).result, WEIR_CHECK_MISSED);
+    assert_int_equal(one(profile, term(WEIR_METRIC_DEPTH, HANDOFF, WEIR_MEAN, WEIR_LT, 1e6, WEIR_BYTES)).result, WEIR_CHECK_INCONCLUSIVE);
+    profile->slots_count = 0;
+    assert_int_equal(one(profile, term(WEIR_METRIC_FILL, HANDOFF, WEIR_MEAN, WEIR_LT, 0.5, WEIR_SHARE)).result, WEIR_CHECK_INCONCLUSIVE);
+    weir_profile_free(profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,7 +245,7 @@ int main(void)
         cmocka_unit_test(the_same_profile_gives_the_same_answer), cmocka_unit_test(a_far_quantile_needs_enough_values),
         cmocka_unit_test(a_time_below_the_floor_is_not_believed), cmocka_unit_test(and_takes_the_lowest_or_the_highest),
         cmocka_unit_test(lossy_and_empty_profiles_tell_nothing), cmocka_unit_test(a_definite_miss_beats_the_inconclusive),
-        cmocka_unit_test(nonsense_is_survived),
+        cmocka_unit_test(nonsense_is_survived), cmocka_unit_test(slots_are_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
