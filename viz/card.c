@@ -24,6 +24,10 @@
 #define HOT_LEAST_OF_PART 0.02 /* a part is small, and the function in it is what it is about */
 #define HOT_MOST 3u
 #define NO_STAGE_LEAST 0.01
+#define CONTENTION_LEAST 0.01
+#define WAKEUPS_LEAST 0.1
+#define WAIT_LEAST 0.05
+#define WAITS_MOST 2u
 #define TITLE_COLUMNS 78u
 #define FAINT_COLUMNS 110u
 /* About how wide a character is of the title, of the lines below it and of the losses, and how wide the legend. */
@@ -118,45 +122,6 @@ static void close_table(const struct weir_card *card)
 }
 
 /* --- stage ------------------------------------------------------------------------------------------------------------------ */
-
-/* What the file says about a stage, in a few words. */
-static void words(const struct weir_topology *topology, const struct weir_topology_stage *stage, struct weir_buffer *out)
-{
-    static const char *const transports[] = { "tcp", "udp", "unix" };
-    static const char *const framings[] = { "length32", "lines" };
-    static const char *const codecs[] = { "riemann", "graphite" };
-    if (strcmp(stage->name, weir_verb_name(stage->verb)) != 0)
-        weir_buffer_printf(out, "%s ", weir_verb_name(stage->verb));
-    switch (stage->verb) {
-    case WEIR_LISTEN:
-        weir_buffer_printf(out, "%s %s", transports[stage->transport], stage->address ? stage->address : "");
-        break;
-    case WEIR_FRAME:
-        weir_buffer_printf(out, "%s, at most %s", framings[stage->framing], weir_figure_bytes((double)stage->max_bytes).text);
-        break;
-    case WEIR_DECODE:
-    case WEIR_ENCODE: weir_buffer_puts(out, codecs[stage->codec]); break;
-    case WEIR_BUSY:
-        weir_buffer_puts(out, weir_figure_ns((double)stage->cpu_ns).text);
-        if (stage->pause_ns)
-            weir_buffer_printf(out, ", pause %s", weir_figure_ns((double)stage->pause_ns).text);
-        break;
-    case WEIR_BATCH:
-        weir_buffer_printf(out, "%s events within %s", weir_figure_count(stage->limit).text,
-                           weir_figure_ns((double)stage->within_ns).text);
-        break;
-    case WEIR_FILTER: weir_buffer_puts(out, stage->text ? stage->text : ""); break;
-    case WEIR_CALL: weir_buffer_printf(out, "%s()", stage->symbol ? stage->symbol : ""); break;
-    case WEIR_FORWARD: weir_buffer_printf(out, "to %s", stage->address ? stage->address : ""); break;
-    case WEIR_STORE: weir_buffer_printf(out, "in table %s", stage->symbol ? stage->symbol : ""); break;
-    case WEIR_TEE:
-    case WEIR_THEN:
-        if (stage->target < topology->pipeline_count)
-            weir_buffer_printf(out, "to %s", topology->pipelines[stage->target].name);
-        break;
-    default: break;
-    }
-}
 
 static void listen_row(const struct weir_card *card, const struct weir_topology_stage *stage, const char *ink)
 {
@@ -253,7 +218,7 @@ void weir_card_stage(const struct weir_card *card, uint32_t index)
         bar(card, share, WIDTH, heat->bar, heat->track);
     else
         weir_buffer_printf(card->out, "<TR><TD COLSPAN=\"2\" CELLPADDING=\"0\" WIDTH=\"%d\"></TD></TR>", WIDTH);
-    words(card->topology, stage, &text);
+    weir_view_words(card->topology, stage, &text);
     if (text.length && !(card->compact && card->profile))
         wide_row(card, text.data, heat->faint);
     if (card->profile && !card->compact)
@@ -319,6 +284,19 @@ static void refusal_rows(const struct weir_card *card, const struct weir_profile
                 "#ffffff");
 }
 
+/* Only what is worth its room. */
+static void contention_rows(const struct weir_card *card, uint32_t index)
+{
+    const struct weir_profile_queue *queue = &card->profile->queues[index];
+    double push = weir_view_lock_ns(card->profile, index, WEIR_PART_PUSH), pop = weir_view_lock_ns(card->profile, index, WEIR_PART_POP);
+    if (push + pop >= CONTENTION_LEAST * (double)card->profile->duration_ns)
+        pair_row(card, "its lock, push · pop", weir_figure_ns(weir_view_lock_ns_per_item(card->profile, index, WEIR_PART_PUSH)),
+                 weir_figure_ns(weir_view_lock_ns_per_item(card->profile, index, WEIR_PART_POP)));
+    if (weir_view_wakeups_per_item(card->profile, index) >= WAKEUPS_LEAST)
+        pair_row(card, "wakeups an item · unused", weir_figure_number(weir_view_wakeups_per_item(card->profile, index)),
+                 weir_figure_percent(weir_view_wakeup_share(queue, queue->wakeups_unused)));
+}
+
 static void queue_measured(const struct weir_card *card, uint32_t index)
 {
     const struct weir_topology_queue *shape = &card->topology->queues[index];
@@ -338,6 +316,7 @@ static void queue_measured(const struct weir_card *card, uint32_t index)
              weir_figure_ns(weir_view_quantile(&queue->wakeup, 0.99)));
     if (sole)
         part_row(card, shape->stage, WEIR_PART_POP, "pop");
+    contention_rows(card, index);
     depth_rows(card, index);
     refusal_rows(card, queue);
 }
@@ -431,6 +410,25 @@ static void state_words(const struct weir_card *card, uint32_t pool)
     put(card, shown ? "<BR ALIGN=\"LEFT\"/></FONT></TD></TR>" : "no thread seen</FONT></TD></TR>");
 }
 
+/* What the pool's threads wait for most, beside work and a CPU. */
+static void wait_words(const struct weir_card *card, uint32_t pool)
+{
+    const struct weir_profile *profile = card->profile;
+    unsigned shown = 0;
+    for (uint32_t i = 0; i < profile->sleep_count && shown < WAITS_MOST; i++) {
+        const struct weir_profile_sleep *sleep = &profile->sleeps[i];
+        double share = weir_view_sleep_share(profile, sleep);
+        if (sleep->pool != pool || sleep->state == WEIR_STATE_IDLE || sleep->state == WEIR_STATE_RUNNABLE || !(share >= WAIT_LEAST))
+            continue;
+        put(card, shown++ ? "" : "<TR><TD ALIGN=\"LEFT\">");
+        font(card, 9, WEIR_HEAT_INK);
+        weir_buffer_printf(card->out, "%s %s in ", weir_state_name(sleep->state), weir_figure_whole_percent(share).text);
+        weir_escape_html(card->out, sleep->site ? sleep->site : profile->rows[sleep->row].name, SYMBOL_COLUMNS);
+        put(card, "<BR ALIGN=\"LEFT\"/></FONT>");
+    }
+    put(card, shown ? "</TD></TR>" : "");
+}
+
 void weir_card_pool(const struct weir_card *card, uint32_t pool)
 {
     const struct weir_topology_pool *shape = &card->topology->pools[pool];
@@ -443,6 +441,7 @@ void weir_card_pool(const struct weir_card *card, uint32_t pool)
     if (card->profile) {
         state_bar(card, pool);
         state_words(card, pool);
+        wait_words(card, pool);
     }
     put(card, "</TABLE>>");
 }

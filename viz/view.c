@@ -333,3 +333,41 @@ void weir_view_losses(const struct weir_profile *profile, struct weir_buffer *ou
     part_of_sentence(out, &first, profile->threads_lost, "thread not seen", "threads not seen");
     part_of_sentence(out, &first, profile->violation_count, "law violated", "laws violated");
 }
+
+void weir_view_words(const struct weir_topology *topology, const struct weir_topology_stage *stage, struct weir_buffer *out)
+{
+    static const char *const transports[] = { "tcp", "udp", "unix" };
+    static const char *const framings[] = { "length32", "lines" };
+    static const char *const codecs[] = { "riemann", "graphite" };
+    if (strcmp(stage->name, weir_verb_name(stage->verb)) != 0)
+        weir_buffer_printf(out, "%s ", weir_verb_name(stage->verb));
+    switch (stage->verb) {
+    case WEIR_LISTEN:
+        weir_buffer_printf(out, "%s %s", transports[stage->transport], stage->address ? stage->address : "");
+        break;
+    case WEIR_FRAME:
+        weir_buffer_printf(out, "%s, at most %s", framings[stage->framing], weir_figure_bytes((double)stage->max_bytes).text);
+        break;
+    case WEIR_DECODE:
+    case WEIR_ENCODE: weir_buffer_puts(out, codecs[stage->codec]); break;
+    case WEIR_BUSY:
+        weir_buffer_puts(out, weir_figure_ns((double)stage->cpu_ns).text);
+        if (stage->pause_ns)
+            weir_buffer_printf(out, ", pause %s", weir_figure_ns((double)stage->pause_ns).text);
+        break;
+    case WEIR_BATCH:
+        weir_buffer_printf(out, "%s events within %s", weir_figure_count(stage->limit).text,
+                           weir_figure_ns((double)stage->within_ns).text);
+        break;
+    case WEIR_FILTER: weir_buffer_puts(out, stage->text ? stage->text : ""); break;
+    case WEIR_CALL: weir_buffer_printf(out, "%s()", stage->symbol ? stage->symbol : ""); break;
+    case WEIR_FORWARD: weir_buffer_printf(out, "to %s", stage->address ? stage->address : ""); break;
+    case WEIR_STORE: weir_buffer_printf(out, "in table %s", stage->symbol ? stage->symbol : ""); break;
+    case WEIR_TEE:
+    case WEIR_THEN:
+        if (stage->target < topology->pipeline_count)
+            weir_buffer_printf(out, "to %s", topology->pipelines[stage->target].name);
+        break;
+    default: break;
+    }
+}

@@ -64,6 +64,9 @@ double weir_view_wakeups_per_item(const struct weir_profile *profile, uint32_t q
 /* `part` of the wakeups of a queue; NAN when there were none. */
 double weir_view_wakeup_share(const struct weir_profile_queue *queue, uint64_t part);
 
+/* What the file says about a stage, in a few words. */
+void weir_view_words(const struct weir_topology *topology, const struct weir_topology_stage *stage, struct weir_buffer *out);
+
 /* What a row that is no stage stands for, to go on "12 % of CPU is": "outside the pools", … */
 const char *weir_view_no_stage(const struct weir_profile_row *row);
 /* The sentence on top: the verdict where there is one, else where most CPU time goes. */
