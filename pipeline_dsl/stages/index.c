@@ -160,6 +160,7 @@ static int put(struct weir_index *index, struct weir_index_shard *shard, uint32_
         if (slot) {
             drop(slot->entry);
             take_out(index, segment, slot);
+            weir_index_table_shrink(shard, weir_index_table_place(hash));
         }
         return 0;
     }
@@ -303,11 +304,12 @@ void weir_index_walk_init(struct weir_index_walk *walk, struct weir_index *index
     walk->count = 0;
 }
 
-/* The entries are far apart in memory; what is asked for early comes together. */
-static void pin_all(struct weir_index_walk *walk, struct weir_index_segment *segment)
+/* A segment may begin before the walk's place, when it has been joined with one that the walk has been to. The entries are far
+ * apart in memory; what is asked for early comes together. */
+static void pin_all(struct weir_index_walk *walk, struct weir_index_segment *segment, uint64_t from)
 {
     for (uint32_t i = 0; i < WEIR_INDEX_SEGMENT_SLOTS; i++)
-        if (segment->slots[i].entry) {
+        if (segment->slots[i].entry && weir_index_table_place(segment->slots[i].hash) >= from) {
             walk->entries[walk->count++] = segment->slots[i].entry;
             __builtin_prefetch(segment->slots[i].entry, 1);
             __builtin_prefetch((const char *)segment->slots[i].entry + 64);
@@ -364,12 +366,19 @@ void weir_index_walk_end(struct weir_index_walk *walk)
     walk->count = 0;
 }
 
+/* The place behind the segment that has this one. */
+static uint64_t behind(const struct weir_index_segment *segment, uint64_t place)
+{
+    uint64_t size = PLACES >> segment->depth;
+    return (place & ~(size - 1)) + size;
+}
+
 /* The segment at the walk's place, which then goes on behind it. */
 static struct weir_index_segment *next_segment(struct weir_index_walk *walk, struct weir_index_shard *shard)
     WEIR_REQUIRES(shard->mutex)
 {
     struct weir_index_segment *segment = weir_index_table_segment(shard, (uint32_t)walk->place);
-    walk->place += PLACES >> segment->depth;
+    walk->place = behind(segment, walk->place);
     walk->pinned_shard = walk->shard;
     return segment;
 }
@@ -390,7 +399,8 @@ uint32_t weir_index_walk_next(struct weir_index_walk *walk)
     weir_index_walk_end(walk);
     while (!walk->count && (shard = next_shard(walk))) {
         weir_mutex_lock(&shard->mutex);
-        pin_all(walk, next_segment(walk, shard));
+        uint64_t from = walk->place;
+        pin_all(walk, next_segment(walk, shard), from);
         weir_mutex_unlock(&shard->mutex);
     }
     return walk->count;
@@ -421,7 +431,8 @@ bool weir_index_walk_seek(struct weir_index_walk *walk, int64_t now_us)
         weir_mutex_lock(&shard->mutex);
         const struct weir_index_segment *segment = weir_index_table_segment(shard, (uint32_t)walk->place);
         found = some_due(segment, now_us);
-        walk->place += found ? 0 : PLACES >> segment->depth;
+        if (!found)
+            walk->place = behind(segment, walk->place);
         weir_mutex_unlock(&shard->mutex);
     }
     return found;
@@ -433,7 +444,10 @@ bool weir_index_walk_overdue(struct weir_index_walk *walk, int64_t now_us, uint3
     weir_index_walk_end(walk);
     for (uint32_t i = 0; i < segments_most && !walk->count && (shard = next_shard(walk)); i++) {
         weir_mutex_lock(&shard->mutex);
+        uint32_t place = (uint32_t)walk->place;
         pin_overdue(walk, shard, next_segment(walk, shard), now_us);
+        if (walk->count)
+            weir_index_table_shrink(shard, place);
         weir_mutex_unlock(&shard->mutex);
     }
     return shard != NULL;

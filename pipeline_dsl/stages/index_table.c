@@ -10,7 +10,8 @@
  * Bits of the hash: the first 5 choose the shard, the last 8 the slot, those between the segment. A directory that has used
  * them all (2^19 segments a shard, a billion keys) grows no more; the hash is seeded, so that nobody can bring that about.
  *
- * Segments are not merged again: the table keeps the size of its largest moment, some 26 bytes for each key that it had then.
+ * What was split is joined again when both halves fit a quarter of a segment. Only the directory keeps the size of its largest
+ * moment, 8 bytes for each segment that there was.
  */
 #include "pipeline_dsl/stages/index_table.h"
 
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 
 #define SPLIT_AT (WEIR_INDEX_SEGMENT_SLOTS - WEIR_INDEX_SEGMENT_SLOTS / 8)
+#define JOIN_AT (WEIR_INDEX_SEGMENT_SLOTS / 4)
 #define DEPTH_MOST (32u - WEIR_INDEX_SHARD_BITS - WEIR_INDEX_SEGMENT_BITS)
 
 static void segment_clear(struct weir_index_segment *segment, uint32_t depth)
@@ -81,6 +83,16 @@ static int double_directory(struct weir_index_shard *shard)
     return 0;
 }
 
+/* The directory's places that begin like `place`, as many bits as the segment has, lead to it. */
+static void lead_to(struct weir_index_shard *shard, struct weir_index_segment *segment, uint32_t place)
+    WEIR_REQUIRES(shard->mutex)
+{
+    size_t count = (size_t)1 << (shard->depth - segment->depth);
+    size_t first = (((uint64_t)place << shard->depth) >> 32) & ~(count - 1);
+    for (size_t i = 0; i < count; i++)
+        shard->directory[first + i] = segment;
+}
+
 /* Half of the segment's hashes, more or less, move to a new one behind it. */
 static int split(struct weir_index_shard *shard, struct weir_index_segment *segment, uint32_t place)
     WEIR_REQUIRES(shard->mutex)
@@ -99,10 +111,7 @@ static int split(struct weir_index_shard *shard, struct weir_index_segment *segm
     for (uint32_t i = 0; i < WEIR_INDEX_SEGMENT_SLOTS; i++)
         if (whole.slots[i].entry)
             segment_add(whole.slots[i].hash & bit ? upper : segment, whole.slots[i]);
-    size_t half = (size_t)1 << (shard->depth - segment->depth);
-    size_t first = (((uint64_t)place << shard->depth) >> 32) & ~(2 * half - 1);
-    for (size_t i = 0; i < half; i++)
-        shard->directory[first + half + i] = upper;
+    lead_to(shard, upper, place | bit << WEIR_INDEX_SHARD_BITS);
     return 0;
 }
 
@@ -118,6 +127,24 @@ int weir_index_table_add(struct weir_index_shard *shard, uint32_t hash, uint32_t
         return -ENOMEM;
     segment_add(segment, (struct weir_index_slot){ entry, hash, due });
     return 0;
+}
+
+void weir_index_table_shrink(struct weir_index_shard *shard, uint32_t place)
+{
+    for (;;) {
+        struct weir_index_segment *segment = weir_index_table_segment(shard, place);
+        if (!segment->depth)
+            return;
+        struct weir_index_segment *other = weir_index_table_segment(shard, place ^ (0x80000000u >> (segment->depth - 1)));
+        if (other->depth != segment->depth || segment->count + other->count > JOIN_AT)
+            return;
+        for (uint32_t i = 0; i < WEIR_INDEX_SEGMENT_SLOTS; i++)
+            if (other->slots[i].entry)
+                segment_add(segment, other->slots[i]);
+        segment->depth--;
+        lead_to(shard, segment, place);
+        free(other);
+    }
 }
 
 void weir_index_table_remove(struct weir_index_segment *segment, struct weir_index_slot *slot)

@@ -45,6 +45,8 @@ int weir_index_table_add(struct weir_index_shard *shard, uint32_t hash, uint32_t
     WEIR_REQUIRES(shard->mutex);
 /* Empties a slot; its entry is the caller's. Others of the segment move. */
 void weir_index_table_remove(struct weir_index_segment *segment, struct weir_index_slot *slot);
+/* After removals: the segment of this place is joined with its neighbour while the two have little in them. */
+void weir_index_table_shrink(struct weir_index_shard *shard, uint32_t place) WEIR_REQUIRES(shard->mutex);
 
 /* The hash's bits behind those of the shard: places in the directory are its first ones. */
 static inline uint32_t weir_index_table_place(uint32_t hash)

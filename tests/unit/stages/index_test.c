@@ -390,6 +390,22 @@ static void keys_come_and_go_while_the_table_grows(void **state)
         if (there[key])
             assert_int_equal(found.metric_int, key);
     }
+    /* And when all have gone the table is as small as at first. */
+    for (int key = 0; key < KEYS; key++) {
+        snprintf(name, sizeof name, "s%d", key);
+        struct weir_event e = event("h", name, "expired", key);
+        put(&e);
+        if (key % 1000 == 0)
+            for (int rest = key + 1; rest < KEYS; rest += 997) {
+                snprintf(name, sizeof name, "s%d", rest);
+                assert_int_equal(get("h", name, &found), there[rest]);
+            }
+    }
+    for (uint32_t i = 0; i < WEIR_INDEX_SHARDS; i++)
+        for (size_t place = 0; place < (size_t)1 << index_.shards[i].depth; place++) {
+            assert_ptr_equal(index_.shards[i].directory[place], index_.shards[i].directory[0]);
+            assert_int_equal(index_.shards[i].directory[place]->count, 0);
+        }
 }
 
 static void strings_of_every_size_are_kept(void **state)
@@ -449,6 +465,12 @@ static void a_walk_meets_what_stays_once_whatever_else_comes_and_goes(void **sta
             put(&e);
             snprintf(name, sizeof name, "c%d", more / 2);
             e = event("passes", name, "expired", 0);
+            put(&e);
+        }
+        /* Of what passes nearly all goes at last, so that what was split is joined again. */
+        for (int i = 0; more == COMES && i < COMES; i++) {
+            snprintf(name, sizeof name, "c%d", i);
+            struct weir_event e = event("passes", name, "expired", 0);
             put(&e);
         }
     }
