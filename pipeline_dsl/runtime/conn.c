@@ -359,6 +359,13 @@ static void on_poll_closed(uv_handle_t *handle)
     weir_conn_update(conn);
 }
 
+/* No request of it is being worked on: the replies of all of them are there, or, where none is owed, they have ended. */
+static bool is_settled(const struct weir_conn *conn)
+{
+    uint64_t behind = conn->way->reply_stage ? conn->ready_sequence : conn->send_sequence;
+    return !conn->parked && behind == conn->next_sequence;
+}
+
 /* The connection itself stays with the process; what we knew about it goes into `left`. */
 static void depart(struct weir_conn *conn)
 {
@@ -369,8 +376,12 @@ static void depart(struct weir_conn *conn)
         return;
     }
     weir_conn_take_replies(conn, &arrival->output);
+    if (conn->input_from)
+        memmove(conn->input->data, input_data(conn), conn->input_bytes);
     arrival->input = conn->input;
     arrival->input_bytes = conn->input_bytes;
+    arrival->skips = conn->lines.skipping;
+    arrival->ended = conn->ended;
     conn->input = NULL;
     arrival->next = loop->left;
     loop->left = arrival;
@@ -391,7 +402,7 @@ void weir_conn_update(struct weir_conn *conn)
         weir_conn_close(conn);
         return;
     }
-    if (conn->leaves && !conn->ended && !conn->parked && conn->ready_sequence == conn->next_sequence) {
+    if (conn->leaves && is_settled(conn)) {
         depart(conn);
         return;
     }
@@ -490,6 +501,7 @@ static void inherit(struct weir_conn *conn, struct weir_arrival *arrival)
 {
     conn->input = arrival->input;
     conn->input_bytes = arrival->input_bytes;
+    conn->lines.skipping = arrival->skips;
     arrival->input = NULL;
     if (arrival->output.length && weir_conn_give_replies(conn, &arrival->output) != 0)
         weir_conn_close(conn);
@@ -560,7 +572,7 @@ void weir_conn_open(struct weir_loop *loop, struct weir_arrival *arrival)
     if (conn->next)
         conn->next->previous = conn;
     loop->connections = conn;
-    conn->ended = loop->draining || loop->stopping;
+    conn->ended = loop->draining || loop->stopping || arrival->ended;
     conn->leaves = loop->leaving;
     if (!conn->datagrams)
         weir_way_connections(conn->way_block, 1);

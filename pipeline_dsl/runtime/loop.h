@@ -32,6 +32,7 @@ struct weir_arrival {
     struct weir_block *input; /* bytes that were received and not cut yet; null: none */
     size_t input_bytes;
     struct weir_buffer output; /* replies that the client has not read yet */
+    bool skips, ended; /* in the middle of an overlong line; no more requests will come */
 };
 /* Null: no memory. */
 struct weir_arrival *weir_arrival_new(int fd, uint32_t way);

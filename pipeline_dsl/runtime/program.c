@@ -118,13 +118,13 @@ static int serve(const struct weir_plan *plan, const struct options *options, ch
         return rc;
     server.drain_ns = options->drain_ns;
     server.counters_path = options->counters;
+    weir_reload_open(&server.reload, &server, argv);
     for (uint32_t i = 0; i < plan->way_count; i++)
         printf("%s: listening on %s %s%s\n", plan->ways[i].name, transports[plan->ways[i].transport], server.listeners[i].address,
                !plan->ways[i].tls            ? ""
                : plan->ways[i].tls_client_ca ? ", tls, clients with certificates"
                                              : ", tls");
     fflush(stdout);
-    weir_reload_open(&server.reload, &server, argv);
     weir_server_run(&server);
     if (options->counters)
         rc = weir_counters_write(plan, options->counters, error);

@@ -5,6 +5,9 @@
  *
  * A connection changes sides when no request of it is being worked on. Replies that the client has not read go along, so that
  * one that never reads holds nobody up. The pause, for everybody, is that of the slowest request under way and of one exec().
+ *
+ * Signals that come in the pause are neither lost nor fatal: they are blocked before exec(), stay pending through it, and the
+ * new program takes them when it can handle them.
  */
 #include "pipeline_dsl/runtime/reload.h"
 
@@ -16,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +27,8 @@
 #include "pipeline_dsl/runtime/takeover.h"
 
 #define TRIAL_ENV "WEIR_TRIAL"
-#define TRIAL_MS 30000
+#define TRIAL_MS 30000u
+#define LOOK_MS 100
 #define ASK_MS 1000
 #define SENTENCE (sizeof(struct weir_error) + 16)
 
@@ -31,7 +36,8 @@ extern char **environ;
 
 /* --- packets ------------------------------------------------------------------------------------------------------------- */
 
-/* One packet, with a descriptor that may come along (-1: none). Returns its length, 0 at the end, -1 when nothing came in time. */
+/* One packet, with a descriptor that may come along (-1: none). Returns its length, 0 when no more can come, -1 when nothing came
+ * in time. */
 static ssize_t receive(int socket, char *packet, size_t size, int *fd, int timeout_ms)
 {
     struct pollfd ready = { .fd = socket, .events = POLLIN };
@@ -43,7 +49,7 @@ static ssize_t receive(int socket, char *packet, size_t size, int *fd, int timeo
         return -1;
     ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (got < 0)
-        return errno == ECONNRESET ? 0 : -1;
+        return errno == EAGAIN ? -1 : 0;
     packet[got] = '\0';
     const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS && header->cmsg_len == CMSG_LEN(sizeof(int)))
@@ -167,10 +173,13 @@ static int spawn_trial(struct weir_reload *reload, const char *program, int take
 /* What the tried program says, until "ok" or its sentence. */
 static int hear_trial(struct weir_reload *reload, int trial_fd, struct weir_error *error)
 {
+    uint64_t deadline_ns = weir_clock_ns() + TRIAL_MS * UINT64_C(1000000);
     char packet[WEIR_CONTROL_PACKET];
     for (;;) {
         int fd;
-        ssize_t got = receive(trial_fd, packet, sizeof packet, &fd, TRIAL_MS);
+        ssize_t got = receive(trial_fd, packet, sizeof packet, &fd, LOOK_MS);
+        if (__atomic_load_n(&reload->stops, __ATOMIC_ACQUIRE))
+            return weir_error_set(error, WEIR_EXIT_USAGE, ECANCELED, "the server ends");
         if (fd >= 0 && (strncmp(packet, "bound ", 6) != 0 || !remember_bound(reload, packet + 6, fd)))
             return weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "no memory for the new server's sockets");
         if (fd >= 0)
@@ -181,8 +190,8 @@ static int hear_trial(struct weir_reload *reload, int trial_fd, struct weir_erro
             return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "%s", packet + 6);
         if (got == 0)
             return weir_error_set(error, WEIR_EXIT_USAGE, ECHILD, "the new program ended before it said that it can start");
-        if (got < 0)
-            return weir_error_set(error, WEIR_EXIT_USAGE, ETIMEDOUT, "the new program did not say within %d s that it can start",
+        if (got < 0 && weir_clock_ns() >= deadline_ns)
+            return weir_error_set(error, WEIR_EXIT_USAGE, ETIMEDOUT, "the new program did not say within %u s that it can start",
                                   TRIAL_MS / 1000);
     }
 }
@@ -207,8 +216,7 @@ static int run_trial(struct weir_reload *reload, const char *program, struct wei
     if (rc == 0)
         rc = hear_trial(reload, ends[0], error);
     if (child > 0) {
-        if (rc != 0)
-            kill(child, SIGKILL);
+        kill(child, SIGKILL); /* it has said what there is to say */
         waitpid(child, NULL, 0);
     }
     if (ends[0] >= 0)
@@ -250,20 +258,32 @@ static bool is_ours(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && (peer.uid == 0 || peer.uid == geteuid());
 }
 
+/* The next string of a packet, or null. */
+static const char *next_string(const char **at, const char *end)
+{
+    const char *string = *at, *nul = memchr(string, '\0', (size_t)(end - string));
+    if (nul)
+        *at = nul + 1;
+    return nul ? string : NULL;
+}
+
 /* Returns whether the server leaves. */
 static bool serve_request(struct weir_reload *reload, int client)
 {
     char packet[WEIR_CONTROL_PACKET], reply[SENTENCE];
     int fd;
-    ssize_t got = is_ours(client) ? receive(client, packet, sizeof packet, &fd, ASK_MS) : -1;
+    ssize_t got = receive(client, packet, sizeof packet, &fd, ASK_MS);
     if (got <= 0)
         return false;
     if (fd >= 0)
         close(fd);
-    const char *program = packet + strlen(packet) + 1, *source = program + strlen(program) + 1;
+    const char *at = packet, *end = packet + got;
+    const char *verb = next_string(&at, end), *program = next_string(&at, end), *source = next_string(&at, end);
     struct weir_error error = WEIR_ERROR_INIT;
     int rc = -EINVAL;
-    if (strcmp(packet, WEIR_CONTROL_RELOAD) != 0 || program >= packet + got || source >= packet + got)
+    if (!is_ours(client))
+        weir_error_set(&error, WEIR_EXIT_USAGE, EPERM, "the server belongs to another user");
+    else if (!verb || strcmp(verb, WEIR_CONTROL_RELOAD) != 0 || !program || !source)
         weir_error_set(&error, WEIR_EXIT_USAGE, EINVAL, "the server doesn't understand the request: it was built by another weir");
     else
         rc = reload_to(reload, strdup(program), strdup(source), &error);
@@ -279,24 +299,38 @@ static void ask_tool(struct weir_reload *reload, const char *tool, const char *f
     snprintf(pid, sizeof pid, "%d", getpid());
     char *argv[] = { (char *)tool, "reload", (char *)file, pid, NULL };
     posix_spawnattr_t attributes;
-    if (reload->tool > 0) /* it has long asked and been answered, or failed */
-        waitpid(reload->tool, NULL, 0);
-    reload->tool = 0;
     init_attributes(&attributes);
     int code = posix_spawn(&reload->tool, tool, NULL, &attributes, argv, environ);
     posix_spawnattr_destroy(&attributes);
-    if (code)
+    if (code) {
+        reload->tool = 0;
         fprintf(stderr, "%s: not reloaded: can't run %s: %s\n", reload->server->plan->name, tool, strerror(code));
+        return;
+    }
+    reload->tool_fd = pidfd_open(reload->tool, 0);
+}
+
+static void wait_for_tool(struct weir_reload *reload)
+{
+    waitpid(reload->tool, NULL, WNOHANG);
+    close(reload->tool_fd);
+    reload->tool = 0;
+    reload->tool_fd = -1;
+}
+
+/* Returns whether SIGHUP has come since the last time. */
+static bool take_hangup(struct weir_reload *reload)
+{
+    uint64_t count;
+    return read(reload->event_fd, &count, sizeof count) == sizeof count;
 }
 
 /* Returns whether the server leaves. */
-static bool serve_hangup(struct weir_reload *reload)
+static bool follow_hangup(struct weir_reload *reload)
 {
     const char *tool = getenv(WEIR_CONTROL_ENV_TOOL), *file = getenv(WEIR_CONTROL_ENV_FILE);
     struct weir_error error = WEIR_ERROR_INIT;
-    uint64_t count;
-    if (read(reload->event_fd, &count, sizeof count) < 0 || __atomic_load_n(&reload->stops, __ATOMIC_ACQUIRE))
-        return false;
+    reload->hung_up = false;
     if (tool && file) {
         ask_tool(reload, tool, file);
         return false;
@@ -307,16 +341,22 @@ static bool serve_hangup(struct weir_reload *reload)
 static void *run(void *argument)
 {
     struct weir_reload *reload = argument;
-    struct pollfd ready[2] = { { .fd = reload->event_fd, .events = POLLIN }, { .fd = reload->control_fd, .events = POLLIN } };
+    struct pollfd ready[] = { { .fd = reload->event_fd, .events = POLLIN },
+                              { .fd = reload->control_fd, .events = POLLIN },
+                              { .events = POLLIN } };
     bool leaves = false;
     pthread_setname_np(pthread_self(), "control");
     while (!leaves && !__atomic_load_n(&reload->stops, __ATOMIC_ACQUIRE)) {
-        if (poll(ready, 2, -1) < 0 && errno != EINTR)
+        ready[2].fd = reload->tool_fd;
+        if (poll(ready, 3, -1) < 0)
             break;
-        if (reload->tool > 0 && waitpid(reload->tool, NULL, WNOHANG) == reload->tool)
-            reload->tool = 0;
-        if (ready[0].revents)
-            leaves = serve_hangup(reload);
+        if (ready[2].revents)
+            wait_for_tool(reload);
+        if (take_hangup(reload) && !__atomic_load_n(&reload->stops, __ATOMIC_ACQUIRE))
+            reload->hung_up = true;
+        /* The tool that still builds, for an earlier hangup, may not have seen the file as it is now; it asks us in turn. */
+        if (reload->hung_up && reload->tool_fd < 0)
+            leaves = follow_hangup(reload);
         int client = !leaves && ready[1].revents ? accept4(reload->control_fd, NULL, NULL, SOCK_CLOEXEC) : -1;
         if (client >= 0) {
             leaves = serve_request(reload, client);
@@ -347,7 +387,9 @@ void weir_reload_open(struct weir_reload *reload, struct weir_server *server, ch
     char path[4096];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     *reload = (struct weir_reload){ .server = server, .argv = argv, .control_fd = listen_for_requests(),
-                                    .event_fd = eventfd(0, EFD_CLOEXEC) };
+                                    .event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .tool = reload->tool };
+    sigemptyset(&reload->later);
+    reload->tool_fd = reload->tool ? pidfd_open(reload->tool, 0) : -1;
     if (length > 0) {
         path[length] = '\0';
         reload->own_program = strdup(path);
@@ -380,31 +422,59 @@ void weir_reload_close(struct weir_reload *reload)
         close(reload->control_fd);
     if (reload->event_fd >= 0)
         close(reload->event_fd);
+    if (reload->tool_fd >= 0)
+        close(reload->tool_fd);
     forget_bound(reload);
     free(reload->own_program);
     free(reload->program);
     free(reload->source);
-    *reload = (struct weir_reload){ .control_fd = -1, .event_fd = -1 };
+    *reload = (struct weir_reload){ .control_fd = -1, .event_fd = -1, .tool_fd = -1 };
 }
 
 /* --- becoming the new program -------------------------------------------------------------------------------------------- */
 
+static void write_connection(const struct weir_server *server, const struct weir_arrival *left, struct weir_takeover_writer *writer)
+{
+    struct weir_takeover_conn state = { .framing = (uint8_t)server->plan->ways[left->way].framing, .skips = left->skips,
+                                        .ended = left->ended };
+    if (left->output.failed)
+        return; /* without its replies it is of no use; exec() closes it */
+    if (left->input_bytes)
+        weir_takeover_add(writer, &(struct weir_takeover_record){ .kind = WEIR_TAKEOVER_INPUT, .fd = -1, .owner = -1,
+                                      .data = left->input->data, .data_bytes = left->input_bytes });
+    if (left->output.length)
+        weir_takeover_add(writer, &(struct weir_takeover_record){ .kind = WEIR_TAKEOVER_OUTPUT, .fd = -1, .owner = -1,
+                                      .data = left->output.data, .data_bytes = left->output.length });
+    weir_takeover_keep_open(left->fd);
+    weir_takeover_add(writer, &(struct weir_takeover_record){ .kind = WEIR_TAKEOVER_CONN, .fd = left->fd,
+                                  .owner = server->listeners[left->way].fd, .data = &state, .data_bytes = sizeof state });
+}
+
+/* A loop that is stuck keeps what it has; exec() closes that. */
 static void write_connections(struct weir_server *server, struct weir_takeover_writer *writer)
 {
-    for (uint32_t i = 0; i < server->loop_count; i++)
-        for (struct weir_arrival *left; (left = server->loops[i].left);) {
-            int owner = server->listeners[left->way].fd;
-            server->loops[i].left = left->next;
-            if (left->input_bytes)
-                weir_takeover_add(writer, &(struct weir_takeover_record){ .kind = WEIR_TAKEOVER_INPUT, .fd = -1, .owner = -1,
-                                              .data = left->input->data, .data_bytes = left->input_bytes });
-            if (left->output.length)
-                weir_takeover_add(writer, &(struct weir_takeover_record){ .kind = WEIR_TAKEOVER_OUTPUT, .fd = -1, .owner = -1,
-                                              .data = left->output.data, .data_bytes = left->output.length });
-            weir_takeover_keep_open(left->fd);
-            weir_takeover_add(writer, &(struct weir_takeover_record){ .kind = WEIR_TAKEOVER_CONN, .fd = left->fd, .owner = owner });
+    for (uint32_t i = 0; i < server->loop_count; i++) {
+        struct weir_loop *loop = &server->loops[i];
+        if (!__atomic_load_n(&loop->ended, __ATOMIC_ACQUIRE))
+            continue;
+        for (struct weir_arrival *left; (left = loop->left);) {
+            loop->left = left->next;
+            write_connection(server, left, writer);
             weir_arrival_free(left);
         }
+    }
+}
+
+/* From now on they stay pending, through exec(), those that came while the server left included. */
+static void hold_signals(struct weir_reload *reload)
+{
+    weir_server_mask_signals(SIG_BLOCK);
+    uv_run(&reload->server->uv, UV_RUN_NOWAIT); /* those that have come */
+    if (reload->hung_up || take_hangup(reload))
+        sigaddset(&reload->later, SIGHUP);
+    for (int number = 1; number < NSIG; number++)
+        if (sigismember(&reload->later, number) > 0)
+            kill(getpid(), number);
 }
 
 int weir_reload_exec(struct weir_reload *reload, struct weir_error *error)
@@ -418,6 +488,8 @@ int weir_reload_exec(struct weir_reload *reload, struct weir_error *error)
             keeper->leave(keeper->object, keeper->name, &writer);
         }
         write_connections(server, &writer);
+        if (reload->tool_fd >= 0)
+            weir_takeover_add(&writer, &(struct weir_takeover_record){ .kind = WEIR_TAKEOVER_CHILD, .fd = reload->tool, .owner = -1 });
         rc = weir_takeover_end(&writer, error);
     }
     if (rc != 0)
@@ -428,10 +500,9 @@ int weir_reload_exec(struct weir_reload *reload, struct weir_error *error)
         weir_takeover_keep_open(reload->bound[i].fd);
     if (reload->source && *reload->source && getenv(WEIR_CONTROL_ENV_FILE))
         setenv(WEIR_CONTROL_ENV_FILE, reload->source, 1);
+    hold_signals(reload);
     fflush(NULL);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    reload->argv[0] = reload->program;
     execv(reload->program, reload->argv);
     return weir_error_set(error, WEIR_EXIT_USAGE, errno, "can't become %s: %s", reload->program, strerror(errno));
 }

@@ -18,6 +18,7 @@
 #define WEIR_RUNTIME_RELOAD_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -39,8 +40,11 @@ struct weir_reload {
     pthread_t thread;
     bool started;
     int control_fd, event_fd; /* -1: none */
-    pid_t tool;    /* `weir reload`, run by SIGHUP; 0: none */
-    bool stops;    /* atomic */
+    pid_t tool;   /* `weir reload`, run by SIGHUP; 0: none */
+    int tool_fd;  /* readable when that has ended; -1: none */
+    bool hung_up; /* SIGHUP came and has not been followed yet */
+    bool stops;   /* atomic */
+    sigset_t later; /* signals that ended nothing, and that the new program shall have */
     /* What was found good; the thread touches them no more once `ready` is set. */
     bool ready;    /* atomic */
     char *program, *source; /* source: the pipeline file, null: unknown */

@@ -13,8 +13,6 @@
  */
 #include "pipeline_dsl/runtime/server.h"
 
-#include "pipeline_dsl/runtime/tls.h"
-
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +21,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "pipeline_dsl/runtime/inherit.h"
 #include "pipeline_dsl/runtime/seqlock.h"
+#include "pipeline_dsl/runtime/tls.h"
 
 #define TICK_MS 10
 #define END_NS 2000000000u
@@ -48,8 +48,7 @@ static struct weir_loop *least_loaded(struct weir_server *server, uint32_t pool)
     return best;
 }
 
-/* `arrival` null: a fresh connection. */
-static void adopt(struct weir_server *server, int fd, uint32_t way, struct weir_arrival *arrival)
+void weir_server_adopt(struct weir_server *server, int fd, uint32_t way, struct weir_arrival *arrival)
 {
     if (!arrival)
         arrival = weir_arrival_new(fd, way);
@@ -97,7 +96,7 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
     for (int i = 0; i < ACCEPTS_A_TURN; i++) {
         int fd = accept4(server->listeners[acceptor->way].fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            adopt(server, fd, acceptor->way, NULL);
+            weir_server_adopt(server, fd, acceptor->way, NULL);
             continue;
         }
         /* Without descriptors the socket stays readable: wait, rather than spin, until a connection has gone. */
@@ -129,95 +128,6 @@ static void *zeroed(size_t count, size_t size)
     return memory;
 }
 
-/* A socket that the server before this one bound for `address` and that no other way in has taken. */
-static bool inherit_listener(struct weir_server *server, uint32_t way, const char *address)
-{
-    struct weir_takeover_record record;
-    weir_takeover_rewind(&server->takeover);
-    while (weir_takeover_next(&server->takeover, &record)) {
-        bool taken = record.kind != WEIR_TAKEOVER_LISTENER || !record.name || strcmp(record.name, address) != 0 ||
-                     !weir_listener_fits(record.fd, server->plan->ways[way].transport);
-        for (uint32_t i = 0; i < way && !taken; i++)
-            taken = server->listeners[i].fd == record.fd;
-        if (taken)
-            continue;
-        weir_listener_inherit(&server->listeners[way], &server->plan->ways[way], address, record.fd);
-        return true;
-    }
-    return false;
-}
-
-/* The way in whose listener has this descriptor; way_count: none. */
-static uint32_t way_of(const struct weir_server *server, int listener_fd)
-{
-    uint32_t way = 0;
-    while (way < server->plan->way_count && server->listeners[way].fd != listener_fd)
-        way++;
-    return way;
-}
-
-/* The connection of a record, with what came before it. Null: it can't be had, and is closed. */
-static struct weir_arrival *arrival_of(const struct weir_takeover_record *record, uint32_t way,
-                                       const struct weir_takeover_record *input, const struct weir_takeover_record *output)
-{
-    static struct weir_block_cache none;
-    struct weir_arrival *arrival = weir_arrival_new(record->fd, way);
-    if (!arrival)
-        return NULL;
-    if (input->data_bytes) {
-        arrival->input = weir_block_take(&none, input->data_bytes);
-        if (arrival->input)
-            memcpy(arrival->input->data, input->data, arrival->input_bytes = input->data_bytes);
-    }
-    weir_buffer_add(&arrival->output, output->data ? output->data : "", output->data_bytes);
-    if (arrival->output.failed || (input->data_bytes && !arrival->input)) {
-        weir_arrival_free(arrival);
-        return NULL;
-    }
-    return arrival;
-}
-
-static void take_state(struct weir_server *server)
-{
-    struct weir_takeover_record record;
-    weir_takeover_rewind(&server->takeover);
-    while (weir_takeover_next(&server->takeover, &record))
-        for (uint32_t i = 0; i < server->plan->keeper_count && record.kind == WEIR_TAKEOVER_STATE && record.name; i++) {
-            const struct weir_plan_keeper *keeper = &server->plan->keepers[i];
-            if (strcmp(keeper->name, record.name) == 0)
-                keeper->take(keeper->object, record.data, record.data_bytes);
-        }
-}
-
-/* Connections whose way in is gone are closed, and so are listeners that nobody listens on any more. */
-static void take_over(struct weir_server *server)
-{
-    struct weir_takeover_record record, input = { .data_bytes = 0 }, output = { .data_bytes = 0 };
-    take_state(server);
-    weir_takeover_rewind(&server->takeover);
-    while (weir_takeover_next(&server->takeover, &record)) {
-        uint32_t way = way_of(server, record.kind == WEIR_TAKEOVER_LISTENER ? record.fd : record.owner);
-        if (record.kind == WEIR_TAKEOVER_INPUT) {
-            input = record;
-        } else if (record.kind == WEIR_TAKEOVER_OUTPUT) {
-            output = record;
-        } else if (record.kind == WEIR_TAKEOVER_LISTENER && way == server->plan->way_count) {
-            weir_listener_discard(record.fd, record.name);
-        } else if (record.kind == WEIR_TAKEOVER_CONN) {
-            struct weir_arrival *arrival = NULL;
-            fcntl(record.fd, F_SETFD, FD_CLOEXEC);
-            if (way < server->plan->way_count)
-                arrival = arrival_of(&record, way, &input, &output);
-            if (arrival)
-                adopt(server, record.fd, way, arrival);
-            else
-                close(record.fd);
-            input.data_bytes = output.data_bytes = 0;
-        }
-    }
-    weir_takeover_close(&server->takeover);
-}
-
 int weir_server_bind(struct weir_server *server, const struct weir_plan *plan, const char *const *addresses,
                      struct weir_error *error)
 {
@@ -230,7 +140,7 @@ int weir_server_bind(struct weir_server *server, const struct weir_plan *plan, c
     for (uint32_t i = 0; rc == 0 && i < plan->way_count; i++) {
         const struct weir_plan_way *way = &plan->ways[i];
         const char *address = addresses[i] ? addresses[i] : way->address;
-        if (!inherit_listener(server, i, address))
+        if (!weir_inherit_listener(server, i, address))
             rc = weir_listener_open(&server->listeners[i], way, address, error);
         if (rc == 0 && way->tls)
             rc = way->tls->context_new(way, &server->listeners[i].tls_context, error);
@@ -411,7 +321,8 @@ static void drain(struct weir_server *server)
         else
             weir_loop_drain(&server->loops[i]);
     }
-    uv_timer_start(&server->tick, on_tick, 0, TICK_MS);
+    /* Everybody waits for one that leaves. */
+    uv_timer_start(&server->tick, on_tick, 0, server->leaves ? 1 : TICK_MS);
 }
 
 static void on_reload(uv_async_t *async)
@@ -430,6 +341,8 @@ static void on_signal(uv_signal_t *handle, int number)
         weir_counters_write(server->plan, server->counters_path, NULL);
     } else if (number == SIGHUP) {
         weir_reload_hangup(&server->reload);
+    } else if (server->leaves && !sigismember(&server->reload.later, number)) {
+        sigaddset(&server->reload.later, number);
     } else if (server->state == WEIR_SERVER_RUNNING) {
         drain(server);
     } else {
@@ -460,10 +373,20 @@ static void start_tickers(struct weir_server *server)
     }
 }
 
+static const int handled_signals[] = { SIGTERM, SIGINT, SIGUSR1, SIGHUP };
+
+void weir_server_mask_signals(int how)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (int i = 0; i < 4; i++)
+        sigaddset(&set, handled_signals[i]);
+    pthread_sigmask(how, &set, NULL);
+}
+
 /* Signals, listening sockets and timers of the main thread. */
 static void init_main_loop(struct weir_server *server)
 {
-    static const int numbers[] = { SIGTERM, SIGINT, SIGUSR1, SIGHUP };
     uv_loop_init(&server->uv);
     uv_timer_init(&server->uv, &server->tick);
     uv_async_init(&server->uv, &server->reloads, on_reload);
@@ -471,8 +394,9 @@ static void init_main_loop(struct weir_server *server)
     for (int i = 0; i < 4; i++) {
         uv_signal_init(&server->uv, &server->signals[i]);
         server->signals[i].data = server;
-        uv_signal_start(&server->signals[i], on_signal, numbers[i]);
+        uv_signal_start(&server->signals[i], on_signal, handled_signals[i]);
     }
+    weir_server_mask_signals(SIG_UNBLOCK);
     for (uint32_t i = 0; i < server->plan->way_count; i++) {
         if (!accepts(server, i))
             continue;
@@ -509,7 +433,7 @@ static int adopt_datagrams(struct weir_server *server, struct weir_error *error)
             return weir_error_set(error, WEIR_EXIT_USAGE, errno, "can't read the socket of pipeline %s: %s", server->plan->ways[i].name,
                                   strerror(errno));
         arrival->inherited = server->listeners[i].inherited;
-        adopt(server, fd, i, arrival);
+        weir_server_adopt(server, fd, i, arrival);
     }
     return 0;
 }
@@ -534,7 +458,7 @@ int weir_server_start(struct weir_server *server, struct weir_error *error)
     if (rc == 0) {
         wait_for_threads(server);
         init_main_loop(server);
-        take_over(server);
+        weir_inherit_rest(server);
         rc = adopt_datagrams(server, error);
     }
     return rc;

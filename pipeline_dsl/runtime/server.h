@@ -72,6 +72,10 @@ int weir_server_start(struct weir_server *server, struct weir_error *error);
 /* Accepts until a signal ends it: SIGTERM and SIGINT drain, a second one kills. */
 void weir_server_run(struct weir_server *server);
 void weir_server_release(struct weir_server *server);
+/* The least loaded loop of the way's pool gets the connection. `arrival`: what is known of it; null: it is a fresh one. */
+void weir_server_adopt(struct weir_server *server, int fd, uint32_t way, struct weir_arrival *arrival);
+/* Blocks or unblocks the signals that the server handles (SIG_BLOCK, SIG_UNBLOCK), for the calling thread. */
+void weir_server_mask_signals(int how);
 
 /* What the server counted, as JSON: ways in, queues, slots, stages. `path` null: to stderr. Any thread, at any moment. */
 int weir_counters_write(const struct weir_plan *plan, const char *path, struct weir_error *error);

@@ -116,7 +116,14 @@ int weir_takeover_open(struct weir_takeover *takeover, struct weir_error *error)
         return weir_error_set(error, WEIR_EXIT_USAGE, code, "can't read what the server before left: %s", strerror(code));
     takeover->data = data;
     takeover->size = (size_t)found.st_size;
-    return 0;
+    uint32_t version = VERSION;
+    if (takeover->size >= sizeof(struct header))
+        memcpy(&version, takeover->data, sizeof version);
+    if (version == VERSION)
+        return 0;
+    weir_takeover_close(takeover);
+    return weir_error_set(error, WEIR_EXIT_USAGE, EPROTO,
+                          "the running server was built by another weir, which leaves its connections in another form; restart it");
 }
 
 void weir_takeover_close(struct weir_takeover *takeover)

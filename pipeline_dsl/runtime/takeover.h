@@ -14,6 +14,7 @@
 #ifndef WEIR_RUNTIME_TAKEOVER_H
 #define WEIR_RUNTIME_TAKEOVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,8 +27,16 @@ enum weir_takeover_kind {
     WEIR_TAKEOVER_LISTENER = 1, /* name: the address that was asked for; fd: the socket */
     WEIR_TAKEOVER_INPUT,        /* of the connection that comes next: bytes that no frame was cut from yet */
     WEIR_TAKEOVER_OUTPUT,       /* of the connection that comes next: replies that the client has not read yet */
-    WEIR_TAKEOVER_CONN,         /* fd: the socket; owner: the listener's descriptor */
+    WEIR_TAKEOVER_CONN,         /* fd: the socket; owner: the listener's descriptor; data: a weir_takeover_conn */
     WEIR_TAKEOVER_STATE,        /* name: a stage; data: what it keeps, one piece of it */
+    WEIR_TAKEOVER_CHILD,        /* fd: the id of a process that somebody must wait for */
+};
+
+/* What a connection remembers beside its bytes. */
+struct weir_takeover_conn {
+    uint8_t framing; /* its way's: another one can't go on with its bytes */
+    bool skips;      /* in the middle of an overlong line */
+    bool ended;      /* no more requests will come; replies are still owed */
 };
 
 struct weir_takeover_record {
@@ -63,7 +72,7 @@ struct weir_takeover {
     size_t size, position;
 };
 
-/* Reads what the environment names, if it does, and removes it from there. */
+/* Reads what the environment names, if it does, and removes it from there. What another version has left is refused. */
 int weir_takeover_open(struct weir_takeover *takeover, struct weir_error *error);
 void weir_takeover_close(struct weir_takeover *takeover);
 /* The next record; false at the end. `name` and `data` point into the mapping. */

@@ -12,12 +12,11 @@
 #include <cmocka.h>
 #include <pthread.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #include "base/clock.h"
 #include "pipeline_dsl/client/riemann.h"
 #include "tests/system/harness.h"
-#include "tracer/target.h"
+#include "tests/system/reloading.h"
 
 #define MS 1000000ull
 #define SENDERS 3
@@ -60,50 +59,6 @@ static void begin(struct harness_server *server, char *path, size_t size)
     snprintf(text, sizeof text, pipeline, "2", "", "");
     harness_run(server, text);
     snprintf(path, size, "%s/next.weir", server->folder);
-}
-
-/* weir reload FILE PID; returns its exit code. */
-static int reload(const struct harness_server *server, const char *path)
-{
-    char command[512];
-    snprintf(command, sizeof command, "XDG_CACHE_HOME=%s %s reload %s %d 2>%s/reload.txt", server->folder, harness_weir(), path,
-             server->pid, server->folder);
-    int status = system(command);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static bool reload_said(const struct harness_server *server, const char *words)
-{
-    char path[128], text[2048] = "";
-    snprintf(path, sizeof path, "%s/reload.txt", server->folder);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    return strstr(text, words) != NULL;
-}
-
-/* Since when the server is what it is; it changes with each reload. Workers: threads of the pool `workers`. */
-static uint64_t started(const struct harness_server *server, uint32_t *workers)
-{
-    struct weir_target target;
-    struct weir_error error = WEIR_ERROR_INIT;
-    char pid[16];
-    snprintf(pid, sizeof pid, "%d", server->pid);
-    assert_int_equal(weir_target_open(&target, pid, &error), 0);
-    uint64_t start_ns = target.contract.start_ns;
-    if (workers)
-        *workers = target.topology.pools[1].threads;
-    weir_target_close(&target);
-    return start_ns;
-}
-
-static void remove_all(struct harness_server *server)
-{
-    char command[256];
-    snprintf(command, sizeof command, "rm -rf %s/weir %s/next.weir %s/reload.txt", server->folder, server->folder, server->folder);
-    assert_int_equal(system(command), 0);
-    harness_stop(server);
 }
 
 struct sender {
@@ -153,13 +108,13 @@ static void reloads_under_load_fail_nothing(void **state)
         assert_int_equal(weir_riemann_open(&senders[i].client, address, &(struct weir_riemann_options){ .in_flight = 256 }, NULL), 0);
         assert_int_equal(pthread_create(&threads[i], NULL, send_on, &senders[i]), 0);
     }
-    uint64_t before = started(&server, NULL);
+    uint64_t before = reloading_started(&server, NULL);
     long count = harness_count(50, 500);
     for (long i = 0; i < count; i++) {
         uint32_t workers;
         usleep(20000);
-        assert_int_equal(reload(&server, i % 2 ? own : path), 0);
-        uint64_t now = started(&server, &workers);
+        assert_int_equal(reloading_reload(&server, i % 2 ? own : path), 0);
+        uint64_t now = reloading_started(&server, &workers);
         assert_true(now > before);
         assert_int_equal(workers, i % 2 ? 2 : 3);
         before = now;
@@ -175,7 +130,7 @@ static void reloads_under_load_fail_nothing(void **state)
         assert_true(senders[i].taken > 1000);
         assert_int_equal(counts.connections, 1); /* it is the same one all the time */
     }
-    remove_all(&server);
+    harness_stop(&server);
 }
 
 /* What was received and not worked on, and what was answered and not read, goes along. */
@@ -198,14 +153,14 @@ static void half_a_frame_and_unread_replies_go_along(void **state)
     assert_true(harness_send(deaf, flood, size * count));
     free(flood);
     usleep(50000);
-    assert_int_equal(reload(&server, path), 0);
+    assert_int_equal(reloading_reload(&server, path), 0);
     assert_true(harness_send(half, message + size / 2, size - size / 2));
     assert_int_equal(harness_reply(half, NULL, 0), 1);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(harness_reply(deaf, NULL, 0), 1);
     close(half);
     close(deaf);
-    remove_all(&server);
+    harness_stop(&server);
 }
 
 /* A client that reads nothing at all holds up neither the reload nor the others, and finds every reply in the end. */
@@ -237,11 +192,11 @@ static void what_was_indexed_is_found_afterwards(void **state)
         if (after)
             break;
         write_pipeline(path, "3", "", "");
-        assert_int_equal(reload(&server, path), 0);
+        assert_int_equal(reloading_reload(&server, path), 0);
     }
     assert_int_equal(lengths[0], lengths[1]);
     close(fd);
-    remove_all(&server);
+    harness_stop(&server);
 }
 
 static void a_deaf_client_holds_nobody_up(void **state)
@@ -254,14 +209,14 @@ static void a_deaf_client_holds_nobody_up(void **state)
     write_pipeline(path, "1", "", "");
     size_t size = harness_message(message, sizeof message, 1, "other");
     int deaf = harness_deaf_client(&server, "riemann"), other = harness_connect(server.port);
-    assert_int_equal(reload(&server, path), 0);
+    assert_int_equal(reloading_reload(&server, path), 0);
     assert_true(harness_send(other, message, size));
     assert_int_equal(harness_reply(other, NULL, 0), 1);
     for (int i = 0; i < 1000; i++)
         assert_true(harness_reply(deaf, NULL, 0) >= 0);
     close(deaf);
     close(other);
-    remove_all(&server);
+    harness_stop(&server);
 }
 
 static void a_listener_comes_and_goes(void **state)
@@ -275,20 +230,20 @@ static void a_listener_comes_and_goes(void **state)
     int port = server.port < 40000 ? server.port + 7919 : server.port - 7919;
     snprintf(more, sizeof more, beside, port);
     write_pipeline(path, "2", "", more);
-    assert_int_equal(reload(&server, path), 0);
+    assert_int_equal(reloading_reload(&server, path), 0);
     size_t size = harness_message(message, sizeof message, 1, "beside");
     int first = harness_connect(server.port), second = harness_connect(port);
     assert_true(first >= 0 && second >= 0);
     assert_true(harness_send(second, message, size));
     assert_int_equal(harness_reply(second, NULL, 0), 1);
-    assert_int_equal(reload(&server, own), 0);
+    assert_int_equal(reloading_reload(&server, own), 0);
     assert_int_equal(harness_drain(second), 0); /* its listener is gone, and so is it */
     assert_true(harness_send(first, message, size));
     assert_int_equal(harness_reply(first, NULL, 0), 1);
     assert_int_equal(harness_connect(port), -1);
     close(first);
     close(second);
-    remove_all(&server);
+    harness_stop(&server);
 }
 
 static void what_can_not_start_changes_nothing(void **state)
@@ -298,10 +253,10 @@ static void what_can_not_start_changes_nothing(void **state)
     char path[128], more[512];
     uint8_t message[512];
     begin(&server, path, sizeof path);
-    uint64_t before = started(&server, NULL);
+    uint64_t before = reloading_started(&server, NULL);
     int fd = harness_connect(server.port);
     write_pipeline(path, "2", "    indecks\n", "");
-    assert_int_equal(reload(&server, path), 2);
+    assert_int_equal(reloading_reload(&server, path), 2);
     /* An address that somebody else has. */
     struct sockaddr_storage taken;
     socklen_t length = sizeof taken;
@@ -311,16 +266,16 @@ static void what_can_not_start_changes_nothing(void **state)
     const uint8_t *port = (const uint8_t *)&taken + 2;
     snprintf(more, sizeof more, beside, port[0] << 8 | port[1]);
     write_pipeline(path, "2", "", more);
-    assert_int_equal(reload(&server, path), 2);
-    assert_true(reload_said(&server, "can't listen on"));
-    assert_true(reload_said(&server, "the server goes on as before"));
-    assert_int_equal(started(&server, NULL), before);
+    assert_int_equal(reloading_reload(&server, path), 2);
+    assert_true(reloading_said(&server, "can't listen on"));
+    assert_true(reloading_said(&server, "the server goes on as before"));
+    assert_int_equal(reloading_started(&server, NULL), before);
     size_t size = harness_message(message, sizeof message, 1, "still");
     assert_true(harness_send(fd, message, size));
     assert_int_equal(harness_reply(fd, NULL, 0), 1);
     close(holder);
     close(fd);
-    remove_all(&server);
+    harness_stop(&server);
 }
 
 /* A program that `weir build` wrote anew over the running one is what SIGHUP starts. */
@@ -333,31 +288,19 @@ static void a_hangup_starts_the_program_anew(void **state)
     uint32_t workers = 0;
     begin(&server, path, sizeof path);
     write_pipeline(path, "5", "", "");
-    uint64_t before = started(&server, NULL);
+    uint64_t before = reloading_started(&server, NULL);
     int fd = harness_connect(server.port);
     snprintf(command, sizeof command, "%s build %s -o %s", harness_weir(), path, server.binary);
     assert_int_equal(system(command), 0);
     assert_int_equal(kill(server.pid, SIGHUP), 0);
     size_t size = harness_message(message, sizeof message, 1, "hangup");
-    for (int i = 0; i < 2000; i++) {
-        struct weir_target target;
-        char pid[16];
-        snprintf(pid, sizeof pid, "%d", server.pid);
-        bool changed = false;
-        if (weir_target_open(&target, pid, &(struct weir_error)WEIR_ERROR_INIT) == 0) {
-            changed = target.contract.start_ns != before;
-            workers = target.topology.pools[1].threads;
-            weir_target_close(&target);
-        }
-        if (changed)
-            break;
-        usleep(5000);
-    }
+    reloading_wait(&server, before);
+    reloading_started(&server, &workers);
     assert_int_equal(workers, 5);
     assert_true(harness_send(fd, message, size));
     assert_int_equal(harness_reply(fd, NULL, 0), 1);
     close(fd);
-    remove_all(&server);
+    harness_stop(&server);
 }
 
 int main(void)

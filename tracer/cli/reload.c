@@ -16,16 +16,25 @@
 #define ARRIVAL_MS 30000
 #define LOOK_US 5000
 
-static int connect_to(const struct weir_target *target, struct weir_error *error)
+/* The socket, or -errno. */
+static int try_to_connect(const struct weir_target *target)
 {
     struct sockaddr_un address;
     socklen_t length = weir_control_address(&address, target->contract.start_ns);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&address, length) == 0)
         return fd;
-    int code = errno;
+    int code = -errno;
     if (fd >= 0)
         close(fd);
+    return code;
+}
+
+static int connect_to(const struct weir_target *target, struct weir_error *error)
+{
+    int fd = try_to_connect(target), code = -fd;
+    if (fd >= 0)
+        return fd;
     return weir_error_set(error, WEIR_EXIT_CANNOT, code,
                           "%s (PID %d) does not listen for requests here: %s; it may lie in another network namespace, or come "
                           "from an older weir",
@@ -54,14 +63,17 @@ static int ask(int fd, const char *program, const char *file, struct weir_error 
     return rc;
 }
 
-/* The server is another one as soon as the process has a contract with another start. */
+/* The server is another one as soon as the process has a contract with another start; it is up when it listens for requests. */
 static int wait_for_arrival(const char *pid, uint64_t start_ns, struct weir_error *error)
 {
     struct weir_error unseen = WEIR_ERROR_INIT;
     for (int waited_us = 0; waited_us < ARRIVAL_MS * 1000; waited_us += LOOK_US) {
         struct weir_target target;
         if (weir_target_open(&target, pid, &unseen) == 0) {
-            bool arrived = target.contract.start_ns != start_ns;
+            int fd = target.contract.start_ns != start_ns ? try_to_connect(&target) : -EAGAIN;
+            bool arrived = fd >= 0;
+            if (arrived)
+                close(fd);
             weir_target_close(&target);
             if (arrived)
                 return 0;
