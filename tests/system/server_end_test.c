@@ -254,7 +254,7 @@ static void a_bad_command_line_gets_one_sentence(void **state)
     struct harness_server server;
     char text[1024], taken[64];
     harness_run(&server, plain);
-    assert_int_equal(run_badly(&server, "--self-metrics", "1s", text, sizeof text), 2);
+    assert_int_equal(run_badly(&server, "--self-metrics", "1ms", text, sizeof text), 2);
     assert_non_null(strstr(text, "--self-metrics"));
     assert_int_equal(run_badly(&server, "--drain", "soon", text, sizeof text), 2);
     assert_non_null(strstr(text, "'soon'"));
