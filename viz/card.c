@@ -571,8 +571,10 @@ void weir_card_title(const struct weir_card *card)
     } else {
         put(card, "<TR><TD ALIGN=\"LEFT\" COLSPAN=\"2\">");
         font(card, 10, WEIR_HEAT_FAINT);
+        /* A stage with slots is drawn with its threads and what they have finished. */
+        uint32_t slots = weir_topology_slots(topology);
         weir_buffer_printf(card->out, "%u stages, %u pools, %u queues; nothing is measured here</FONT></TD></TR>", topology->stage_count,
-                           topology->pool_count, topology->queue_count);
+                           topology->pool_count - slots, topology->queue_count - slots);
     }
     put(card, "</TABLE>>");
     weir_buffer_release(&text);

@@ -479,28 +479,11 @@ static void put_pipeline(struct weir_emit *emit, const struct weir_topology_pipe
 
 /* --- the whole ----------------------------------------------------------------------------------------------------------- */
 
-/* What comes back from slots is taken from queues, and an event loop takes none. Where a tail begins with such a stage, each way
- * in brings a pool of its own. */
-static int check_slots(const struct weir_topology *t, struct weir_error *error)
-{
-    for (uint32_t i = 0; i < t->instance_count; i++) {
-        const struct weir_topology_stage *s = &t->stages[t->instances[i].stage];
-        uint32_t pool = t->instances[i].pool < t->pool_count ? t->instances[i].pool : s->pool;
-        if (weir_topology_has_slots(s) && t->pools[pool].listens)
-            return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL,
-                                  "%s can't be built on pool %s, whose threads listen; put a `handoff` to a pool of workers above it",
-                                  s->full_name, t->pools[pool].name);
-    }
-    return 0;
-}
-
 static int check(const struct weir_topology *t, struct weir_error *error)
 {
     if (!t->way_count)
         return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL,
                               "%s.weir has no pipeline that listens, so there is no server to build", t->name);
-    if (check_slots(t, error) != 0)
-        return -EINVAL;
     for (uint32_t i = 0; i < t->way_count; i++) {
         const struct weir_emit emit = { t, NULL };
         uint32_t pipeline = t->ways[i].pipeline;

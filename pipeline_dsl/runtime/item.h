@@ -49,6 +49,7 @@ struct weir_item {
     enum weir_reply_kind reply_kind;
     struct weir_buffer reply; /* framed; of kind BYTES, or what a query found, of no kind until it is encoded */
 
+    uint32_t slots_queue;       /* by which an event loop gets it back from its slot */
     struct weir_buffer request; /* what a pool of slots sends of it; until its slot is free again */
     uint64_t born_ns; /* when it arrived, if its latency is measured; else 0 */
 

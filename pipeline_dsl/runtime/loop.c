@@ -145,9 +145,9 @@ void weir_loop_stop(struct weir_loop *loop)
     ask(loop, &loop->stops);
 }
 
-static void ring_enter(struct weir_loop *loop, struct weir_item *item) WEIR_REQUIRES(loop->mutex)
+static void ring_enter(struct weir_loop *loop, struct weir_item *item, uint32_t queue) WEIR_REQUIRES(loop->mutex)
 {
-    struct weir_contract_queue *block = weir_loop_ring(loop, item->way->reply_queue);
+    struct weir_contract_queue *block = weir_loop_ring(loop, queue);
     weir_seqlock_begin(&block->sequence);
     weir_word_add(&block->in, 1);
     weir_word_add(&block->in_bytes, item->size_bytes);
@@ -155,6 +155,24 @@ static void ring_enter(struct weir_loop *loop, struct weir_item *item) WEIR_REQU
     weir_word_add(&block->queued_bytes, item->size_bytes);
     weir_seqlock_end(&block->sequence);
     weir_item_stamp_push(item, block->queued_items, block->queued_bytes);
+}
+
+void weir_loop_return(struct weir_item *item, uint32_t queue)
+{
+    struct weir_loop *loop = item->loop;
+    item->next = NULL;
+    item->slots_queue = queue;
+    weir_mutex_lock(&loop->mutex);
+    ring_enter(loop, item, queue);
+    bool was_empty = !loop->back_first;
+    if (was_empty)
+        loop->back_first = item;
+    else
+        loop->back_last->next = item;
+    loop->back_last = item;
+    weir_mutex_unlock(&loop->mutex);
+    if (was_empty)
+        uv_async_send(&loop->wake);
 }
 
 /* An item to which no reply was owed is back on its loop. */
@@ -196,7 +214,7 @@ static void go_back(struct weir_thread *thread, struct weir_item *item)
 
     weir_thread_lock(thread, &loop->mutex, item->way->reply_queue);
     if (weir_item_owes_reply(item))
-        ring_enter(loop, item);
+        ring_enter(loop, item, item->way->reply_queue);
     bool was_empty = false;
     if (thread->loop != loop) {
         was_empty = !loop->done_first;
@@ -319,20 +337,41 @@ static void each_connection(struct weir_loop *loop, void (*what)(struct weir_con
     }
 }
 
+/* Items that have given their slots back go on. */
+static void run_returned(struct weir_loop *loop, struct weir_item *item)
+{
+    for (struct weir_item *next; item; item = next) {
+        uint32_t queue = item->slots_queue;
+        struct weir_contract_queue *block = weir_loop_ring(loop, queue);
+        next = item->next;
+        weir_thread_at(&loop->thread, WEIR_TAG(loop->plan->queues[queue].stage, WEIR_PART_POP));
+        weir_mutex_lock(&loop->mutex);
+        weir_seqlock_begin(&block->sequence);
+        weir_word_add(&block->out, 1);
+        weir_word_sub(&block->queued_items, 1);
+        weir_word_sub(&block->queued_bytes, item->size_bytes);
+        weir_seqlock_end(&block->sequence);
+        weir_mutex_unlock(&loop->mutex);
+        weir_item_segment_begin(&loop->thread, item, queue, loop->plan->queues[queue].run_stage);
+        loop->plan->queues[queue].run(&loop->thread, item);
+    }
+}
+
 static void on_wake(uv_async_t *async)
 {
     struct weir_loop *loop = async->data;
     weir_thread_sleep_end(&loop->thread);
     weir_mutex_lock(&loop->mutex);
-    struct weir_item *finished = loop->done_first, *inside = loop->inside_first;
+    struct weir_item *finished = loop->done_first, *inside = loop->inside_first, *returned = loop->back_first;
     struct weir_arrival *arrivals = loop->arrivals;
     bool resumes = loop->resumes, drains = loop->drains, leaves = loop->leaves, stops = loop->stops;
-    loop->done_first = loop->done_last = loop->inside_first = NULL;
+    loop->done_first = loop->done_last = loop->inside_first = loop->back_first = NULL;
     loop->arrivals = NULL;
     loop->resumes = false;
     weir_mutex_unlock(&loop->mutex);
 
     take_finished(finished);
+    run_returned(loop, returned);
     take_arrivals(loop, arrivals);
     run_inside(loop, inside);
     if (resumes)
@@ -448,6 +487,7 @@ static void *run(void *argument)
     weir_thread_start(&loop->thread, loop->plan, loop->pool);
     loop->thread.loop = loop;
     loop->thread.queues = loop->queues;
+    loop->thread.slots = loop->slots;
     __atomic_store_n(&loop->started, true, __ATOMIC_RELEASE);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
     leave(loop);
@@ -471,10 +511,10 @@ static int init_handles(struct weir_loop *loop)
     return 0;
 }
 
-int weir_loop_start(struct weir_loop *loop, const struct weir_plan *plan, struct weir_queue *queues, uint32_t pool, uint32_t shard,
-                    struct weir_error *error)
+int weir_loop_start(struct weir_loop *loop, const struct weir_plan *plan, struct weir_queue *queues, struct weir_slots *slots,
+                    uint32_t pool, uint32_t shard, struct weir_error *error)
 {
-    *loop = (struct weir_loop){ .plan = plan, .queues = queues, .pool = pool, .shard = shard };
+    *loop = (struct weir_loop){ .plan = plan, .queues = queues, .slots = slots, .pool = pool, .shard = shard };
     weir_mutex_init(&loop->mutex);
     loop->scratch = malloc(WEIR_LOOP_SCRATCH);
     loop->acks = malloc(WEIR_LOOP_ACKS * sizeof weir_message_ack);

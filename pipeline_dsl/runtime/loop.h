@@ -54,17 +54,19 @@ struct weir_loop {
     struct weir_thread thread;
     const struct weir_plan *plan;
     struct weir_queue *queues;
+    struct weir_slots *slots;
     uint32_t pool;
     uint32_t shard; /* which of a way's and a ring's blocks are this loop's */
     uint32_t load;  /* connections, those on their way included; atomic */
 
     struct weir_mutex mutex;
     struct weir_item *done_first, *done_last; /* finished items. Requires: mutex */
+    struct weir_item *back_first, *back_last; /* from their slots, to go on here. Requires: mutex */
     struct weir_item *inside_first, *inside_last; /* born inside, not run yet. Requires: mutex */
     struct weir_arrival *arrivals;            /* newest first. Requires: mutex */
     bool resumes, drains, leaves, stops;      /* what else the wakeup means. Requires: mutex */
     bool gone;                                /* takes no more items. Requires: mutex */
-    /* This loop's share of each reply ring requires mutex too: plan->queue_blocks[queue][shard]. */
+    /* This loop's share of each reply ring, and of each queue of what slots have finished here, requires mutex too: plan->queue_blocks[queue][shard]. */
 
     struct weir_conn *connections;
     struct weir_conn_list *parked; /* [queue_count]: connections whose item waits for that queue */
@@ -84,8 +86,8 @@ struct weir_loop {
 };
 
 /* Starts the thread. */
-int weir_loop_start(struct weir_loop *loop, const struct weir_plan *plan, struct weir_queue *queues, uint32_t pool, uint32_t shard,
-                    struct weir_error *error);
+int weir_loop_start(struct weir_loop *loop, const struct weir_plan *plan, struct weir_queue *queues, struct weir_slots *slots,
+                    uint32_t pool, uint32_t shard, struct weir_error *error);
 /* Any thread: hands over a connection; the loop owns it from now on. */
 void weir_loop_adopt(struct weir_loop *loop, struct weir_arrival *arrival);
 /* Any thread: a queue in front of which connections are parked has room again. */
@@ -114,7 +116,10 @@ void weir_loop_refuse(struct weir_thread *thread, struct weir_item *item);
 /* Any thread: an item to which no reply is owed ends: it goes back to where it was born, and counts there as discarded. */
 void weir_loop_discard(struct weir_thread *thread, struct weir_item *item);
 
-/* This loop's share of a reply ring; guarded by its mutex. */
+/* Any thread: an item has given its slot back, and the segment behind `queue` runs on its loop. */
+void weir_loop_return(struct weir_item *item, uint32_t queue);
+
+/* This loop's share of a reply ring, or of a queue of kind SLOTS; guarded by its mutex. */
 static inline struct weir_contract_queue *weir_loop_ring(const struct weir_loop *loop, uint32_t queue)
 {
     return &loop->plan->queue_blocks[(size_t)queue * loop->plan->shards + loop->shard];

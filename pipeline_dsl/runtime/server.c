@@ -155,7 +155,8 @@ static uint32_t init_queues_of(struct weir_server *server, uint32_t pool, enum w
 {
     const struct weir_plan *plan = server->plan;
     for (uint32_t i = 0; i < plan->queue_count; i++) {
-        if (plan->queues[i].kind != kind || plan->queues[i].to_pool != pool)
+        /* An event loop takes nothing from an intake: what its slots have finished comes back by a list of its own. */
+        if (plan->queues[i].kind != kind || plan->queues[i].to_pool != pool || plan->pools[pool].listens)
             continue;
         weir_queue_init(&server->queues[i], plan, i, &server->intakes[pool], threads_of(plan, true));
         server->intake_queues[filled++] = &server->queues[i];
@@ -196,7 +197,7 @@ static int start_pool(struct weir_server *server, uint32_t pool, struct weir_err
     for (uint32_t i = 0; i < plan->pools[pool].threads; i++) {
         int rc;
         if (plan->pools[pool].listens) {
-            rc = weir_loop_start(&server->loops[server->loop_count], plan, server->queues, pool, i, error);
+            rc = weir_loop_start(&server->loops[server->loop_count], plan, server->queues, server->slots, pool, i, error);
             server->loop_count += rc == 0;
         } else if (server->intakes[pool].queue_count) {
             rc = weir_worker_start(&server->workers[server->worker_count], plan, &server->intakes[pool], server->queues,
@@ -486,7 +487,7 @@ void weir_server_release(struct weir_server *server)
     for (uint32_t i = 0; i < server->slots_count; i++)
         weir_slots_release(&server->slots[i]);
     for (uint32_t i = 0; i < plan->queue_count; i++)
-        if (plan->queues[i].kind != WEIR_QUEUE_REPLY)
+        if (server->queues[i].ring)
             weir_queue_release(&server->queues[i]);
     for (uint32_t i = 0; i < plan->pool_count; i++)
         weir_intake_release(&server->intakes[i]);

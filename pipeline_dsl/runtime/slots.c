@@ -26,6 +26,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "pipeline_dsl/runtime/loop.h"
 #include "pipeline_dsl/runtime/seqlock.h"
 
 #define EVENTS_AT_ONCE 64
@@ -154,7 +155,10 @@ static void give_back(struct weir_thread *thread, struct weir_slots *slots, stru
 {
     weir_buffer_release(&item->request);
     item->size_bytes = item->decoded ? item->arena.used_bytes : item->payload_bytes;
-    weir_queue_return(slots->queue, thread, item);
+    if (slots->server->pools[slots->server->queues[slots->plan->queue].to_pool].listens)
+        weir_loop_return(item, slots->plan->queue);
+    else
+        weir_queue_return(slots->queue, thread, item);
 }
 
 static struct weir_contract_record take_record(struct weir_item *item)
@@ -409,7 +413,8 @@ static bool turn(struct weir_slots *slots)
             weir_bug("the wakeup of %s can't be read: %s", slots->plan->name, strerror(errno));
     }
     slots->thread.defers = false;
-    weir_intake_wake(slots->queue->intake, &slots->thread);
+    if (slots->thread.owed_wakes)
+        weir_intake_wake(slots->queue->intake, &slots->thread);
     return true;
 }
 

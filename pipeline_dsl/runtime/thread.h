@@ -53,7 +53,7 @@ struct weir_thread {
     bool defers;                      /* pushes to one queue follow each other closely: their wakeups may wait a little */
     uint32_t owed_wakes, owed_items;  /* wakeups not sent yet, and pushes since the first of them */
     struct weir_queue *queues;  /* [queue_count]: all of the server's */
-    struct weir_slots *slots;   /* [slots_count]: likewise; null in an event loop */
+    struct weir_slots *slots;   /* [slots_count]: likewise */
     struct weir_timer *timers;  /* armed */
     uint64_t due_ns;            /* when the first of them is due; 0: there is none */
     struct weir_kept *kept;     /* what stages keep for this thread */

@@ -275,6 +275,47 @@ static void a_downstream_that_never_answers_does_not_hang_the_end(void **state)
     harness_remove(&up);
 }
 
+/* Event loops may wait for slots, too, and all their connections with them (W102): what comes back goes on there. */
+static void event_loops_forward_themselves(void **state)
+{
+    (void)state;
+    enum { CLIENTS = 4 };
+    const int each = (int)harness_count(300, 3000);
+    struct harness_server up, down;
+    int fds[CLIENTS];
+    char text[512];
+    harness_run(&down, down_text);
+    snprintf(text, sizeof text,
+             "pool io threads 2\npipeline up {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 1MiB\n    decode riemann\n"
+             "    forward riemann 127.0.0.1:%d connections 2 in_flight 3\n    encode riemann\n    reply\n}\n",
+             down.port);
+    harness_run(&up, text);
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = harness_connect(up.port);
+        send_messages(fds[i], each);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        for (int k = 0; k < each; k++)
+            assert_int_equal(harness_reply(fds[i], NULL, 0), 1);
+        close(fds[i]);
+    }
+    uint64_t all = (uint64_t)each * CLIENTS;
+    assert_int_equal(slots(&up, "finished"), all);
+    assert_int_equal(harness_counter(&up, "queues", STAGE, "in"), all);
+    assert_int_equal(harness_counter(&up, "queues", STAGE, "out"), all);
+    /* A downstream that rests. */
+    assert_int_equal(kill(down.pid, SIGSTOP), 0);
+    int fd = harness_connect(up.port);
+    send_messages(fd, 4);
+    await(&up, "in_use", 4);
+    assert_int_equal(kill(down.pid, SIGCONT), 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(harness_reply(fd, NULL, 0), 1);
+    close(fd);
+    harness_stop(&up);
+    harness_stop(&down);
+}
+
 static void it_starts_before_the_other_server_does(void **state)
 {
     (void)state;
@@ -307,6 +348,7 @@ int main(void)
         cmocka_unit_test(it_resumes_after_the_other_server_has_restarted),
         cmocka_unit_test(a_downstream_that_never_answers_does_not_hang_the_end),
         cmocka_unit_test(it_starts_before_the_other_server_does),
+        cmocka_unit_test(event_loops_forward_themselves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

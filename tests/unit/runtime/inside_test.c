@@ -128,7 +128,7 @@ static void an_event_loop_runs_what_is_sent_until_it_ends(void **state)
 {
     (void)state;
     struct weir_error error = WEIR_ERROR_INIT;
-    assert_int_equal(weir_loop_start(&loop, &plan, &queue, 0, 0, &error), 0);
+    assert_int_equal(weir_loop_start(&loop, &plan, &queue, NULL, 0, 0, &error), 0);
     for (int i = 0; i < 100; i++)
         weir_inside_send(weir_inside_bear(&sources[1]));
     for (int i = 0; i < 5000 && __atomic_load_n(&runs, __ATOMIC_RELAXED) < 100; i++)

@@ -55,7 +55,7 @@ static void set_up_with(struct bench *bench, int type)
     bench->way.handoff_queue = WEIR_NONE;
     bench->plan.ways = &bench->way;
     bench->plan.queue_count = 2;
-    assert_int_equal(weir_loop_start(&bench->loop, &bench->plan, NULL, 0, 0, NULL), 0);
+    assert_int_equal(weir_loop_start(&bench->loop, &bench->plan, NULL, NULL, 0, 0, NULL), 0);
     assert_int_equal(socketpair(AF_UNIX, type, 0, ends), 0);
     weir_loop_adopt(&bench->loop, weir_arrival_new(ends[0], 0));
     bench->client = ends[1];
