@@ -116,5 +116,7 @@ int weir_dial(const char *address, const struct weir_dial_options *options, stru
     if (fd == -EMFILE)
         return weir_error_set(error, WEIR_EXIT_FOUND, -fd, "can't connect to %s: no more files may be open; raise `ulimit -n`",
                               address);
+    if (fd == -ECANCELED)
+        return weir_error_set(error, WEIR_EXIT_FOUND, -fd, "stopped before %s was connected", address);
     return weir_error_set(error, WEIR_EXIT_FOUND, -fd, "can't connect to %s: %s", address, strerror(-fd));
 }

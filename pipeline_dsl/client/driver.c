@@ -10,8 +10,10 @@
  */
 #include "pipeline_dsl/client/driver.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -70,23 +72,26 @@ static struct weir_load_slice *slice_now(struct weir_driver *driver)
     return &part->slices[part->slice_count - 1];
 }
 
-/* One ride is over, well or not. */
-static void alight(struct weir_driver_connection *connection, bool good, bool query, struct weir_load_slice *slice)
+/* One ride is over, well or not. One without an answer was under way as long as anything was measured. */
+static void alight(struct weir_driver_connection *connection, bool answered, bool good, bool query, struct weir_load_slice *slice)
 {
     struct weir_driver *driver = connection->driver;
     struct weir_ride *ride = &connection->rides[connection->done++ % connection->ride_room];
     struct weir_driver_client *client = &connection->clients[ride->client];
     client->under_way--;
     client->ready_at = driver->now;
+    uint64_t last = driver->last_answer > driver->sent_until ? driver->last_answer : driver->sent_until;
+    uint64_t until = answered || !last ? driver->now : last;
+    uint64_t took = until > ride->since ? until - ride->since : 0;
+    if (ride->since >= driver->measure_from)
+        driver->time_under_way += (double)took;
     if (!good)
         return;
     client->acked++;
-    uint64_t took = driver->now > ride->since ? driver->now - ride->since : 0;
     if (!query)
         weir_histogram_add(&slice->latency, took, 1);
     if (ride->since < driver->measure_from)
         return;
-    driver->latency_sum += (double)took;
     weir_histogram_add(query ? &driver->part.query_latency : &driver->part.latency, took, 1);
 }
 
@@ -96,12 +101,13 @@ static void count(void *context, const struct weir_client_outcome *outcome)
     struct weir_driver *driver = connection->driver;
     struct weir_load_slice *slice = slice_now(driver);
     bool good = outcome->result == WEIR_CLIENT_ACKED, query = outcome->tag & QUERY_TAG;
+    bool answered = good || outcome->result == WEIR_CLIENT_REFUSED;
     uint64_t events = (outcome->tag & ~QUERY_TAG) >> EVENT_SHIFT;
     uint64_t since = connection->rides[connection->done % connection->ride_room].since;
     driver->part.results[outcome->result]++;
     if (outcome->result == WEIR_CLIENT_REFUSED)
         keep_refusal(&driver->part, outcome->reply);
-    if (good || outcome->result == WEIR_CLIENT_REFUSED)
+    if (answered)
         driver->last_answer = driver->last_sign = driver->now;
     else
         connection->lost = true;
@@ -114,7 +120,7 @@ static void count(void *context, const struct weir_client_outcome *outcome)
     slice->events += good ? events : 0;
     slice->failed += !good;
     for (uint32_t rides = (uint32_t)outcome->tag; rides; rides--)
-        alight(connection, good, query, slice);
+        alight(connection, answered, good, query, slice);
     atomic_fetch_add_explicit(good ? &driver->progress_acked : &driver->progress_failed, 1, memory_order_relaxed);
     if (good)
         atomic_fetch_add_explicit(&driver->progress_events, events, memory_order_relaxed);
@@ -131,7 +137,8 @@ int weir_driver_connect(struct weir_driver_connection *connection, struct weir_e
         fcntl(connection->datagram_fd, F_SETFL, fcntl(connection->datagram_fd, F_GETFL) & ~O_NONBLOCK);
         return 0;
     }
-    struct weir_client_options client = { .in_flight = driver->in_flight, .done = count, .context = connection };
+    struct weir_client_options client = { .in_flight = driver->in_flight, .done = count, .context = connection,
+                                          .cancel_fd = driver->options->stop_fd > 0 ? driver->options->stop_fd : 0 };
     int rc = weir_client_connect(&connection->client, driver->options->address, &client, error);
     if (rc)
         return rc;
@@ -442,7 +449,7 @@ static void step(struct weir_driver *driver)
         driver->part.unsent = left_behind(driver);
         driver->phase = WEIR_DRIVER_WAITING;
         driver->stopped = wish > WEIR_DRIVER_SENDING;
-        driver->last_sign = driver->now;
+        driver->last_sign = driver->sent_until = driver->now;
         end_lingering(driver);
         for (size_t i = 0; i < driver->count; i++)
             if (driver->connections[i].client)
@@ -489,6 +496,8 @@ static void send_datagram(struct weir_driver_connection *connection)
     driver->part.sent++;
     driver->part.sent_bytes += size - WEIR_FRAME_HEADER;
     bool good = send(connection->datagram_fd, frame + WEIR_FRAME_HEADER, size - WEIR_FRAME_HEADER, MSG_NOSIGNAL) >= 0;
+    if (!good && !driver->part.refusal[0])
+        snprintf(driver->part.refusal, sizeof driver->part.refusal, "%s", strerror(errno));
     driver->part.results[good ? WEIR_CLIENT_SENT : WEIR_CLIENT_BROKEN]++;
     driver->last_answer = driver->now;
     slice->messages += good;
@@ -534,8 +543,10 @@ static void run_datagrams(struct weir_driver *driver)
         driver->paced++;
     }
     driver->part.unsent = left_behind(driver);
-    if (driver->now >= driver->stop_at || driver->stopped)
+    if (driver->now >= driver->stop_at || driver->stopped) {
         driver->phase = WEIR_DRIVER_WAITING;
+        driver->sent_until = driver->now;
+    }
 }
 
 /* --- the thread ----------------------------------------------------------------------------------------------------------- */
@@ -567,7 +578,7 @@ static void run_streams(struct weir_driver *driver)
 void *weir_driver_run(void *argument)
 {
     struct weir_driver *driver = argument;
-    uint64_t began = weir_clock_ns();
+    uint64_t began = weir_clock_ns(), cpu_began = weir_clock_thread_cpu_ns();
     driver->now = began;
     if (driver->options->datagram)
         run_datagrams(driver);
@@ -576,7 +587,7 @@ void *weir_driver_run(void *argument)
     uint64_t one = 1, ended = weir_clock_ns();
     if (!driver->last_answer)
         driver->last_answer = ended;
-    driver->part.cpu_ns = weir_clock_thread_cpu_ns();
+    driver->part.cpu_ns = weir_clock_thread_cpu_ns() - cpu_began;
     driver->part.wall_ns = ended - began;
     ssize_t written = write(driver->ended_fd, &one, sizeof one);
     (void)written; /* an eventfd takes it */

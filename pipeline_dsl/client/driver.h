@@ -64,10 +64,11 @@ struct weir_driver {
     bool stopped; /* by the caller's wish */
     uint64_t now, start, measure_from, stop_at, last_answer;
     uint64_t last_sign;  /* the last push or answer */
+    uint64_t sent_until; /* when time or the caller's wish ended the sending; 0: neither did */
     double due_gap_ns;   /* between two of its messages when paced; 0: not paced */
     uint64_t paced;      /* that were sent by that clock */
     double query_credit; /* of a query that is due when it reaches 1 */
-    double latency_sum;  /* of all rides measured */
+    double time_under_way; /* of all rides since the ramp, whatever became of them */
     struct weir_load_report part;
     uint64_t slice_at;   /* the slice that is open ends here */
     atomic_uint_fast64_t progress_acked, progress_failed, progress_events;

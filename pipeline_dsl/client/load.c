@@ -13,7 +13,9 @@
 
 #include "base/clock.h"
 #include "pipeline_dsl/client/driver.h"
+#include "pipeline_dsl/wire/frame.h"
 
+#define DATAGRAM_MOST 65507u /* bytes that UDP carries over IPv4 */
 #define SLICE_FIRST_NS 100000000u
 #define DIALLERS 32u
 #define RIDES_MOST ((size_t)1 << 31)
@@ -373,25 +375,24 @@ static void sum_up(struct run *run, struct weir_load_report *report)
     *report = (struct weir_load_report){ .end = options->duration_ns ? WEIR_LOAD_DURATION : WEIR_LOAD_LOOPS,
                                          .connections = run->connection_count };
     uint64_t from = run->drivers[0].measure_from, last = from;
-    double latency_sum = 0;
+    double time_under_way = 0;
     bool stopped = false, timed = false;
     for (size_t i = 0; i < run->driver_count; i++) {
         const struct weir_driver *driver = &run->drivers[i];
         add_part(report, &driver->part);
-        latency_sum += driver->latency_sum;
+        time_under_way += driver->time_under_way;
         last = driver->last_answer > last ? driver->last_answer : last;
+        last = driver->sent_until > last ? driver->sent_until : last; /* a server that stalled is no faster for it */
         stopped = stopped || driver->stopped;
         timed = timed || driver->phase != WEIR_DRIVER_SENDING;
     }
     add_slices(run, report);
     sum_clients(run, report);
-    /* What is sent at a rate took the whole time, however soon the last answer came. */
-    bool paced = options->rate > 0 && options->duration_ns && !stopped && report->connections_lost < report->connections;
-    report->duration_ns = paced && last - from < options->duration_ns ? options->duration_ns : last - from;
+    report->duration_ns = last - from;
     /* Of messages: in mode batch, where the sum is over events, one in so many. */
     double each =
         options->mode == WEIR_LOAD_BATCH && report->measured ? (double)report->measured_events / (double)report->measured : 1;
-    report->in_flight = report->duration_ns ? latency_sum / each / (double)report->duration_ns : 0;
+    report->in_flight = report->duration_ns ? time_under_way / each / (double)report->duration_ns : 0;
     if (stopped)
         report->end = WEIR_LOAD_STOPPED;
     else if (report->connections_lost == report->connections)
@@ -401,6 +402,20 @@ static void sum_up(struct run *run, struct weir_load_report *report)
     if (report->sent != report->results[WEIR_CLIENT_ACKED] + report->results[WEIR_CLIENT_SENT] + weir_load_failed(report))
         weir_bug("%llu messages sent, but %llu acknowledged and %llu failed", (unsigned long long)report->sent,
                  (unsigned long long)report->results[WEIR_CLIENT_ACKED], (unsigned long long)weir_load_failed(report));
+}
+
+/* A message that no datagram can hold would fail each time. */
+static int check_datagrams(const struct weir_workload *workload, struct weir_error *error)
+{
+    for (size_t i = 0; i < workload->count; i++) {
+        size_t size;
+        weir_workload_frame(workload, i, &size);
+        if (size - WEIR_FRAME_HEADER > DATAGRAM_MOST)
+            return weir_error_set(error, WEIR_EXIT_USAGE, EMSGSIZE,
+                                  "a message of %zu bytes doesn't fit into a datagram, which takes %u; put fewer than %zu events "
+                                  "into one", size - WEIR_FRAME_HEADER, DATAGRAM_MOST, weir_workload_events(workload, i));
+    }
+    return 0;
 }
 
 int weir_load_run(const struct weir_load_options *options, struct weir_load_report *report, struct weir_error *error)
@@ -415,6 +430,8 @@ int weir_load_run(const struct weir_load_options *options, struct weir_load_repo
         rc = weir_workload_init(&run.own, &weir_workload_usual, options->events, (int64_t)now.tv_sec * 1000000, error);
         run.workload = &run.own;
     }
+    if (!rc && options->datagram)
+        rc = check_datagrams(run.workload, error);
     if (!rc)
         rc = make_drivers(&run, error);
     if (!rc)

@@ -92,6 +92,8 @@ static void no_answer_fails_after_the_wait(void **state)
     assert_int_equal(report.results[WEIR_CLIENT_ACKED], 6);
     assert_int_equal(report.results[WEIR_CLIENT_UNANSWERED], report.sent - 6);
     assert_true(report.sent > 6 && report.sent <= 6 + 16);
+    assert_true(report.duration_ns >= options.duration_ns); /* the time without answers counts too */
+    assert_true(report.in_flight > 1);                       /* so does what has none */
     mock_stop(&server);
 }
 
@@ -233,6 +235,40 @@ static void the_stop_descriptor_ends_it(void **state)
     mock_stop(&server);
 }
 
+/* Somebody listens, but accepts nobody: each connection would wait for seconds. */
+static void the_stop_descriptor_ends_the_connecting(void **state)
+{
+    (void)state;
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t length = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM, 0), waiting[3];
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(listen(listener, 0), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &length), 0);
+    for (int i = 0; i < 3; i++) {
+        waiting[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        (void)connect(waiting[i], (struct sockaddr *)&address, length);
+    }
+    struct mock_server server = { 0 };
+    snprintf(server.address, sizeof server.address, "127.0.0.1:%u", ntohs(address.sin_port));
+    struct weir_load_options options = small(&server);
+    struct stopper stopper = { eventfd(0, EFD_NONBLOCK), 50000, 1 };
+    options.stop_fd = stopper.fd;
+    options.clients = 20;
+    options.loops = 1;
+    struct weir_load_report report;
+    struct weir_error error = WEIR_ERROR_INIT;
+    pthread_t thread;
+    pthread_create(&thread, NULL, stop_later, &stopper);
+    assert_int_equal(weir_load_run(&options, &report, &error), -ECANCELED);
+    pthread_join(thread, NULL);
+    assert_non_null(strstr(error.text, "stopped before 127.0.0.1:"));
+    for (int i = 0; i < 3; i++)
+        close(waiting[i]);
+    close(stopper.fd);
+    close(listener);
+}
+
 static void a_rate_is_kept(void **state)
 {
     (void)state;
@@ -251,6 +287,22 @@ static void a_rate_is_kept(void **state)
 }
 
 /* A server that reads 20 ms late: with one message in flight, what is due meanwhile waits, and its latency says so. */
+static void a_rate_that_runs_out_of_messages_took_no_longer(void **state)
+{
+    (void)state;
+    struct mock_server server = { 0 };
+    mock_start(&server);
+    struct weir_load_options options = small(&server);
+    options.rate = 1000;
+    options.loops = 5;
+    options.duration_ns = 60000000000u;
+    struct weir_load_report report = run(&options);
+    assert_int_equal(report.results[WEIR_CLIENT_ACKED], 10);
+    assert_int_equal(report.end, WEIR_LOAD_LOOPS);
+    assert_true(report.duration_ns < 30000000000u);
+    mock_stop(&server);
+}
+
 static void a_stall_shows_in_the_latency_of_what_was_due(void **state)
 {
     (void)state;
@@ -424,6 +476,28 @@ static void datagrams_are_sent_and_not_answered(void **state)
     close(fd);
 }
 
+static void a_datagram_that_nobody_takes_says_why(void **state)
+{
+    (void)state;
+    struct mock_server server = { 0 };
+    mock_start(&server); /* on TCP, so the port of that number is free on UDP, or nearly always */
+    struct weir_load_options options = small(&server);
+    options.datagram = true;
+    options.clients = 1;
+    options.loops = 20;
+    struct weir_load_report report = run(&options);
+    assert_int_equal(report.sent, 20);
+    assert_true(report.results[WEIR_CLIENT_BROKEN] > 0);
+    assert_string_equal(report.refusal, "Connection refused");
+
+    options.events = 1000;
+    struct weir_error error = WEIR_ERROR_INIT;
+    assert_int_equal(weir_load_run(&options, &report, &error), -EMSGSIZE);
+    assert_int_equal(error.exit, WEIR_EXIT_USAGE);
+    assert_non_null(strstr(error.text, "doesn't fit into a datagram, which takes 65507; put fewer than 1000 events into one"));
+    mock_stop(&server);
+}
+
 /* What is longer than all slices together is told in wider ones. */
 static void slices_widen_with_time(void **state)
 {
@@ -457,7 +531,9 @@ int main(void)
         cmocka_unit_test(a_server_that_closes_midway_is_counted),
         cmocka_unit_test(garbage_is_counted),
         cmocka_unit_test(the_stop_descriptor_ends_it),
+        cmocka_unit_test(the_stop_descriptor_ends_the_connecting),
         cmocka_unit_test(a_rate_is_kept),
+        cmocka_unit_test(a_rate_that_runs_out_of_messages_took_no_longer),
         cmocka_unit_test(a_stall_shows_in_the_latency_of_what_was_due),
         cmocka_unit_test(a_refused_connection_is_a_sentence),
         cmocka_unit_test(sync_has_one_message_under_way_on_each_connection),
@@ -467,6 +543,7 @@ int main(void)
         cmocka_unit_test(queries_are_their_share),
         cmocka_unit_test(the_ramp_is_not_measured),
         cmocka_unit_test(datagrams_are_sent_and_not_answered),
+        cmocka_unit_test(a_datagram_that_nobody_takes_says_why),
         cmocka_unit_test(slices_widen_with_time),
     };
     return cmocka_run_group_tests_name("load", tests, NULL, NULL);
