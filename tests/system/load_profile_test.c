@@ -19,6 +19,9 @@
 #define PIPELINE                                                                                                                 \
     "pool io threads 1\npool workers threads 1\npipeline p {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 1MiB\n"   \
     "    handoff workers limit 64MiB full block\n    decode riemann\n    busy 300us as slow\n    encode riemann\n    reply\n}\n"
+#define PAUSING                                                                                                                  \
+    "pool io threads 1\npool workers threads 2\npipeline p {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 1MiB\n"   \
+    "    handoff workers limit 64MiB full block\n    decode riemann\n    busy 1ms pause 9ms as slow\n    encode riemann\n    reply\n}\n"
 
 /* Runs `weir load tcp 127.0.0.1:PORT OPTIONS` in the folder; returns its JSON, and what it said. */
 static json_t *sweep(const char *folder, int port, const char *options, char *said, size_t size)
@@ -94,7 +97,25 @@ static void profiles_are_kept(void **state)
     harness_stop(&server);
 }
 
-/* Where a profile can't be saved, the report is there all the same. */
+/* Threads that wait inside of a stage are as busy as those that compute, and no CPU shows it. */
+static void threads_that_are_busy_waiting_are_the_limit(void **state)
+{
+    (void)state;
+    RECORDING_NEEDS_BPF();
+    struct harness_server server;
+    char said[1024];
+    harness_run(&server, PAUSING);
+    json_t *root = sweep(server.folder, server.port, "--clients 8,16,32 --mode sync --events 1 --duration 2s", said, sizeof said);
+    assert_string_equal(said, "");
+    const char *knee = json_string_value(json_object_get(json_object_get(root, "knee"), "text"));
+    if (!strstr(knee, "threads of the server stood at their limit"))
+        fail_msg("%s", knee);
+    assert_null(strstr(knee, "falling"));
+    json_decref(root);
+    harness_stop(&server);
+}
+
+/* Where a profile can't be saved, the report is there all the same: its folder goes while it is taken. */
 static void unsaved_profiles_lose_nothing(void **state)
 {
     (void)state;
@@ -102,7 +123,7 @@ static void unsaved_profiles_lose_nothing(void **state)
     struct harness_server server;
     char command[512];
     harness_run(&server, PIPELINE);
-    snprintf(command, sizeof command, "cd %s && %s load tcp 127.0.0.1:%d --duration 2s --profile none/x >report 2>said", server.folder,
+    snprintf(command, sizeof command, "cd %s && mkdir none && { (sleep 1; rmdir none) & %s load tcp 127.0.0.1:%d --duration 3s --profile none/x >report 2>said; }", server.folder,
              harness_weir(), server.port);
     int status = system(command);
     assert_int_equal(WEXITSTATUS(status), WEIR_EXIT_USAGE);
@@ -140,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sweep_takes_profiles_along),
         cmocka_unit_test(profiles_are_kept),
+        cmocka_unit_test(threads_that_are_busy_waiting_are_the_limit),
         cmocka_unit_test(unsaved_profiles_lose_nothing),
         cmocka_unit_test(a_stranger_has_no_profile),
     };

@@ -2,8 +2,10 @@
  * weir load: drives a server with many clients of one kind, at one level or a sweep of levels, and says what came back, how fast,
  * and where more clients stopped helping. The driver is client/load; what is printed is load_level, and the pictures load_plot.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,7 +78,7 @@ struct wish {
     size_t clients[LEVELS_MOST], levels;
     struct weir_workload_shape shape;
     const char *query, *replay, *profile, *plot;
-    bool json, has_share, no_profile;
+    bool json, has_share, has_linger, has_shape, no_profile;
 };
 
 /* --- arguments -------------------------------------------------------------------------------------------------------- */
@@ -171,6 +173,12 @@ static int parse_size(const char *name, uint64_t least, uint64_t most, size_t *s
     return 0;
 }
 
+static int parse_text(const char *name, const char **text)
+{
+    *text = optarg;
+    return *optarg ? 0 : weir_cli_usage(&weir_verb_load, "--%s needs a value that isn't empty", name);
+}
+
 static int parse_time(const char *name, uint64_t *ns)
 {
     return weir_cli_duration(optarg, ns) ? 0 : bad(name, optarg, "a duration like 10s, 500ms or 2min");
@@ -217,6 +225,7 @@ static int parse_option(int option, const char *name, struct wish *wish)
                    ? 0
                    : bad(name, optarg, "a number of messages that each client is to send");
     case LINGER:
+        wish->has_linger = true;
         return parse_time(name, &load->linger_ns);
     case RAMP:
         return parse_time(name, &load->ramp_ns);
@@ -236,29 +245,63 @@ static int parse_option(int option, const char *name, struct wish *wish)
         wish->json = true;
         return 0;
     case QUERY:
-        wish->query = optarg;
-        return 0;
+        return parse_text(name, &wish->query);
     case REPLAY:
-        wish->replay = optarg;
-        return 0;
+        return parse_text(name, &wish->replay);
     case PROFILE:
-        wish->profile = optarg;
-        return 0;
+        return parse_text(name, &wish->profile);
     case NO_PROFILE:
         wish->no_profile = true;
         return 0;
     case PLOT:
-        wish->plot = optarg;
-        return 0;
+        return parse_text(name, &wish->plot);
     default:
+        wish->has_shape = true;
         return parse_shape(option, name, &wish->shape);
     }
+}
+
+/* What says something that another option makes meaningless. */
+static int check_pairs(const struct wish *wish)
+{
+    const struct weir_load_options *load = &wish->load;
+    if (load->datagram && (load->mode == WEIR_LOAD_SYNC || load->in_flight))
+        return weir_cli_usage(&weir_verb_load, "nobody answers a datagram, so none is waited for; leave out %s or take tcp",
+                              load->in_flight ? "--in-flight" : "--mode sync");
+    if (load->mode == WEIR_LOAD_SYNC && load->in_flight > 1)
+        return weir_cli_usage(&weir_verb_load, "mode sync has one message under way; leave out --in-flight or take mode pipelined");
+    if (wish->has_linger && load->mode != WEIR_LOAD_BATCH)
+        return weir_cli_usage(&weir_verb_load, "--linger needs --mode batch, where events wait for others");
+    if (wish->replay && wish->has_shape)
+        return weir_cli_usage(&weir_verb_load, "--replay sends events as they were recorded; leave it out to shape made-up ones");
+    return 0;
+}
+
+/* Better told before the load than after it: can `path` be written? `image` is one that will be. */
+static int check_place(const char *path, bool image)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    if (image && dot && strcmp(dot, ".svg") != 0)
+        return weir_cli_usage(&weir_verb_load, "--plot draws SVG; give it a name like x.svg instead of '%s'", path);
+    char folder[PATH_MAX] = ".";
+    if (slash)
+        snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    if (access(folder, W_OK | X_OK) != 0 && (!image || access(path, W_OK) != 0))
+        return weir_cli_usage(&weir_verb_load, "nothing can be written to '%s': %s", path, strerror(errno));
+    return 0;
 }
 
 /* What doesn't go together. */
 static int check(struct wish *wish)
 {
     struct weir_load_options *load = &wish->load;
+    int rc = check_pairs(wish);
+    if (!rc && wish->plot)
+        rc = check_place(wish->plot, true);
+    if (!rc && wish->profile)
+        rc = check_place(wish->profile, false);
+    if (rc)
+        return rc;
     if (wish->has_share && !wish->query)
         return weir_cli_usage(&weir_verb_load, "--query-share needs --query 'EXPRESSION', which says what is asked");
     if (wish->query && load->datagram)
@@ -403,8 +446,8 @@ static void stop_recording(struct running *running, bool ran, struct load_profil
     else if (rc && !summary->known)
         give_up_recording(running, error.text);
     else if (running->records && ran && !summary->known)
-        fprintf(stderr, "weir load: the level of %zu clients was too short for a profile of the server\n",
-                wish->clients[running->level]);
+        fprintf(stderr, "weir load: the level of %zu client%s was too short for a profile of the server\n",
+                wish->clients[running->level], wish->clients[running->level] == 1 ? "" : "s");
     weir_buffer_release(&path);
 }
 
@@ -458,12 +501,14 @@ static int run_sweep(const struct wish *wish, struct load_sweep *sweep, struct w
     return 0;
 }
 
-static int make_workload(const struct wish *wish, struct weir_workload *workload, struct weir_error *error)
+static int make_workload(struct wish *wish, struct weir_workload *workload, struct weir_error *error)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     int rc = wish->replay ? load_replay(workload, wish->replay, wish->load.events, error)
                           : weir_workload_init(workload, &wish->shape, wish->load.events, (int64_t)now.tv_sec * 1000000, error);
+    if (!rc && wish->load.mode != WEIR_LOAD_BATCH && workload->each_count < wish->load.events)
+        wish->load.events = workload->each_count; /* that is all a message gets */
     if (!rc && wish->query)
         rc = weir_workload_query(workload, wish->query, error);
     return rc;

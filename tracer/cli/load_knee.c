@@ -20,6 +20,12 @@ static double capacity(const struct load_level *level)
     return (double)level->report.connections * (level->options.mode == WEIR_LOAD_SYNC ? 1 : (double)level->options.in_flight);
 }
 
+/* Does the profile name threads that are busy all the time? They may wait inside of a stage, so that their CPU doesn't show it. */
+static bool saturated(const struct load_profile_summary *profile)
+{
+    return profile->known && (strcmp(profile->kind, "stage") == 0 || strcmp(profile->kind, "pool") == 0);
+}
+
 static bool resource(const struct load_level *level, bool single, char *text, size_t size)
 {
     const struct load_server_use *server = &level->server;
@@ -37,6 +43,8 @@ static bool resource(const struct load_level *level, bool single, char *text, si
                  "the driver's own CPU stood at its limit (%.0f %% of one CPU for its busiest thread), so this is not the "
                  "server's; give it more --threads or a machine of its own",
                  own_busiest(report) * 100);
+    else if (saturated(&level->profile))
+        snprintf(text, size, "threads of the server stood at their limit, though not its CPU (%.2f CPUs used)", server->cpus);
     else if (full && (double)level->options.clients > under_way)
         snprintf(text, size,
                  "the round trip stood at its limit: %zu clients wait for their turn on %llu connection%s with at most %.0f "
@@ -113,8 +121,14 @@ static void say_knee(struct load_sweep *sweep)
     const struct load_level *first = level_at(sweep, 0), *last = level_at(sweep, INFINITY);
     char why[LOAD_WHY], a[32], b[32];
     double last_level = (double)last->options.clients;
-    bool levels_off = weir_scaling_at(scaling, last_level) < 0.9 * scaling->most,
-         falls = levels_off && scaling->peak < last_level;
+    double best = 0;
+    for (size_t i = 0; i < sweep->count; i++)
+        best = fmax(best, load_level_events_per_s(&sweep->levels[i]));
+    bool levels_off = weir_scaling_at(scaling, last_level) < 0.9 * scaling->most;
+    /* Falling is what was seen, too, not only what the law would have. */
+    bool falls = levels_off && scaling->peak < last_level && load_level_events_per_s(last) < 0.9 * best;
+    levels_off = levels_off && (falls || scaling->peak >= last_level);
+    double most = scaling->peak < last_level ? fmin(scaling->most, best) : scaling->most;
     load_limit(scaling->shape == WEIR_SCALING_KNEE ? level_at(sweep, scaling->knee) : first, false, why, sizeof why);
     switch (scaling->shape) {
     case WEIR_SCALING_KNEE:
@@ -123,7 +137,7 @@ static void say_knee(struct load_sweep *sweep)
                  falls        ? "falling after, from"
                  : levels_off ? "levelling off after, towards"
                               : "flat after, at",
-                 load_grouped(rounded(scaling->most), b), level_at(sweep, scaling->knee)->options.clients, why);
+                 load_grouped(rounded(most), b), level_at(sweep, scaling->knee)->options.clients, why);
         break;
     case WEIR_SCALING_FLAT:
         if (first->options.clients == 1)

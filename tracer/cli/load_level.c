@@ -92,7 +92,7 @@ static void print_failures(struct weir_buffer *out, const struct weir_load_repor
             continue;
         weir_buffer_printf(out, "  %-11s %12s %s", label, load_grouped((double)report->results[i], number),
                            weir_client_result_name((enum weir_client_result)i));
-        if (i == WEIR_CLIENT_REFUSED)
+        if (i == WEIR_CLIENT_REFUSED || (i == WEIR_CLIENT_BROKEN && !report->results[WEIR_CLIENT_REFUSED] && report->refusal[0]))
             weir_buffer_printf(out, ": %s", report->refusal);
         weir_buffer_putc(out, '\n');
         label = "";
@@ -109,6 +109,15 @@ static void print_unsent(struct weir_buffer *out, const struct load_level *level
         weir_buffer_printf(out, "  %-11s %12s due, but never sent: no %s had room for %s in time\n", "",
                            load_grouped((double)level->report.unsent, a), level->options.datagram ? "socket" : "connection",
                            level->report.unsent == 1 ? "it" : "them");
+}
+
+/* Why there are no figures of what was acknowledged. */
+static void print_unmeasured(struct weir_buffer *out, const struct load_level *level)
+{
+    char a[32];
+    if (level->options.ramp_ns && !level->report.measured && level->report.sent)
+        weir_buffer_printf(out, "  nothing was measured: it was over before the ramp of %s, from whose end figures count\n",
+                           load_duration((double)level->options.ramp_ns, a));
 }
 
 static void print_heading(struct weir_buffer *out, const struct weir_load_options *load, uint64_t connections)
@@ -188,8 +197,9 @@ void load_print_level(struct weir_buffer *out, const struct load_level *level)
                            report->in_flight);
     if (level->options.clients > 1)
         weir_buffer_printf(out, "  %-11s %11.0f %% of a fair share for the slowest client\n", "fairness", load_fairness(report) * 100);
-    weir_buffer_printf(out, "  %-11s %12s until the last answer%s\n", "duration", load_duration((double)report->duration_ns, a),
-                       said[report->end]);
+    weir_buffer_printf(out, "  %-11s %12s of sending%s%s\n", "duration", load_duration((double)report->duration_ns, a),
+                       level->options.datagram ? "" : " and answers", said[report->end]);
+    print_unmeasured(out, level);
     print_cpu(out, level);
     char why[LOAD_WHY];
     if (!level->options.rate && !level->options.datagram && report->measured && load_limit(level, true, why, sizeof why))
@@ -259,11 +269,13 @@ void load_print_table(struct weir_buffer *out, const struct load_sweep *sweep)
     for (size_t i = 0; i < sweep->count; i++)
         print_row(out, &sweep->levels[i], server, sweep);
     for (size_t i = 0; i < sweep->count; i++) {
-        if (!weir_load_failed(&sweep->levels[i].report) && !sweep->levels[i].report.unsent)
+        const struct weir_load_report *report = &sweep->levels[i].report;
+        if (!weir_load_failed(report) && !report->unsent && (report->measured || !common.ramp_ns))
             continue;
         weir_buffer_printf(out, "\n%zu client%s\n", sweep->levels[i].options.clients, sweep->levels[i].options.clients == 1 ? "" : "s");
         print_unsent(out, &sweep->levels[i]);
-        print_failures(out, &sweep->levels[i].report);
+        print_failures(out, report);
+        print_unmeasured(out, &sweep->levels[i]);
     }
     weir_buffer_puts(
         out,

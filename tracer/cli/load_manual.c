@@ -60,7 +60,7 @@ const char load_manual[] =
     "  Of each level: mode, clients, connections, in_flight, events, events_per_s, messages_per_s, latency_ns (p50, p90, p99,\n"
     "  p999, max; null when nothing was acknowledged), sent, acked, failed, unsent, errors by kind, refusal, queries,\n"
     "  duration_ns, in_flight_mean, slowest_client_share, cpu_ns, cpus, server (pid, name, cpus, cores, cores_share,\n"
-    "  busiest_share, busiest_thread; null when it isn't on this machine), profile (verdict with kind and text, busiest_stage,\n"
+    "  busiest_share, busiest_thread; null when it isn't on this machine, or has ended), profile (verdict with kind and text, busiest_stage,\n"
     "  busiest_stage_share, cpus, file; null when there is none), sent_bytes, connections_lost, ended_by (duration, loops,\n"
     "  signal, lost), and slices of slice_ns each: messages, events, failed, p50, p99. Of a sweep, knee: text, kind (knee,\n"
     "  flat, none, unclear), clients, most_events_per_s, lambda, sigma, kappa, and residuals, one a level.\n"

@@ -48,6 +48,8 @@ static int read_file(const char *path, struct weir_buffer *content, struct weir_
     bool bad = ferror(file);
     int code = errno;
     fclose(file);
+    if (!bad && content->length >= FILE_MOST)
+        return weir_error_set(error, WEIR_EXIT_USAGE, EFBIG, "%s holds 1 GiB or more; replay a part of it", path);
     if (bad)
         return weir_error_set(error, WEIR_EXIT_USAGE, code, "can't read %s: %s", path, strerror(code));
     return content->failed ? no_memory(path, error) : 0;
@@ -131,6 +133,48 @@ static bool read_lists(struct events *events, struct weir_event *event, json_t *
     return true;
 }
 
+static bool all_text(json_t *value)
+{
+    size_t index;
+    const char *name;
+    json_t *item;
+    bool good = true;
+    if (json_is_array(value))
+        json_array_foreach(value, index, item)
+            good = good && json_is_string(item);
+    else
+        json_object_foreach(value, name, item)
+            good = good && (json_is_string(item) || json_is_null(item));
+    return good;
+}
+
+/* What the value should be, or null if that is what it is. */
+static const char *wrong(const char *name, json_t *value)
+{
+    if (json_is_null(value))
+        return NULL;
+    if (strcmp(name, "tags") == 0)
+        return json_is_array(value) && all_text(value) ? NULL : "a list of texts";
+    if (strcmp(name, "attributes") == 0)
+        return json_is_object(value) && all_text(value) ? NULL : "an object of texts";
+    if (is_plain(name) && (*name == 'm' || *name == 't'))
+        return json_is_number(value) ? NULL : "a number"; /* metric…, time…, ttl */
+    return json_is_string(value) ? NULL : "text";
+}
+
+static int check_event(json_t *object, const char *path, size_t line, struct weir_error *error)
+{
+    const char *name;
+    json_t *value;
+    if (!json_is_object(object))
+        return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "%s, line %zu: an event is an object, like {\"host\":\"a\"}", path, line);
+    json_object_foreach(object, name, value)
+        if (wrong(name, value))
+            return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "%s, line %zu: the \"%.64s\" of an event is %s", path, line, name,
+                                  wrong(name, value));
+    return 0;
+}
+
 /* Null values are absent ones. */
 static bool read_event(struct events *events, json_t *object)
 {
@@ -143,6 +187,7 @@ static bool read_event(struct events *events, json_t *object)
     event->description = copy_text(events, json_object_get(object, "description"));
     static const char *const metrics[] = { "metric", "metric_sint64", "metric_d", "metric_f" };
     const json_t *ttl = json_object_get(object, "ttl"), *time = json_object_get(object, "time");
+    const json_t *micros = json_object_get(object, "time_micros");
     for (size_t i = 0; i < sizeof metrics / sizeof *metrics && event->metric_kind == WEIR_METRIC_NIL; i++)
         if (json_is_number(json_object_get(object, metrics[i])))
             read_metric(event, json_object_get(object, metrics[i]));
@@ -151,6 +196,10 @@ static bool read_event(struct events *events, json_t *object)
     double seconds = json_number_value(time);
     event->has_time = json_is_number(time) && fabs(seconds) < 9e12;
     event->time_us = event->has_time ? (int64_t)(seconds * 1e6) : 0;
+    if (json_is_integer(micros)) {
+        event->has_time = true;
+        event->time_us = json_integer_value(micros);
+    }
     return read_lists(events, event, object);
 }
 
@@ -171,19 +220,17 @@ static int read_json(struct events *events, const struct weir_buffer *content, c
             return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "%s, line %zu: %s", path,
                                   line + (size_t)(said.line > 0 ? said.line - 1 : 0), said.text);
         at += (size_t)said.position;
-        bool good = true, list = json_is_array(value);
-        for (index = 0; good && index < (list ? json_array_size(value) : 1); index++) {
+        bool list = json_is_array(value);
+        int rc = 0;
+        for (index = 0; !rc && index < (list ? json_array_size(value) : 1); index++) {
             object = list ? json_array_get(value, index) : value;
-            if (!json_is_object(object)) {
-                json_decref(value);
-                return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL,
-                                      "%s, line %zu: an event is an object, like {\"host\":\"a\"}", path, line);
-            }
-            good = read_event(events, object);
+            rc = check_event(object, path, line, error);
+            if (!rc && !read_event(events, object))
+                rc = no_memory(path, error);
         }
         json_decref(value);
-        if (!good)
-            return no_memory(path, error);
+        if (rc)
+            return rc;
     }
 }
 

@@ -218,6 +218,8 @@ struct load_server_use load_server_between(const struct load_server *before, con
             (double)(after->machine_busy - before->machine_busy) / (double)ticks * (double)sysconf(_SC_NPROCESSORS_ONLN);
     if (!after->pid || !before->threads || !after->threads || !wall)
         return use;
+    if (after->cpu_ns < before->cpu_ns)
+        return use; /* it has ended, or threads of it have: what they used is gone with them */
     use.known = true;
     memcpy(use.name, after->name, sizeof use.name);
     uint64_t sum = 0, most = 0;
@@ -227,7 +229,7 @@ struct load_server_use load_server_between(const struct load_server *before, con
             if (before->thread[k].id == after->thread[i].id && before->thread[k].cpu_ns <= cpu_ns)
                 cpu_ns -= before->thread[k].cpu_ns;
         sum += cpu_ns;
-        if (cpu_ns > most) {
+        if (cpu_ns > most || !use.thread[0]) {
             most = cpu_ns;
             memcpy(use.thread, after->thread[i].name, sizeof use.thread);
         }
