@@ -266,8 +266,9 @@ enum weir_push weir_queue_push(struct weir_queue *queue, struct weir_thread *thr
 void weir_queue_return(struct weir_queue *queue, struct weir_thread *thread, struct weir_item *item)
 {
     weir_thread_lock(thread, &queue->intake->mutex, queue->index);
-    if (queue->block->queued_items == queue->capacity)
-        weir_bug("more items come back to %s than there are slots and workers", queue->plan->name);
+    /* Only where one tail leads to another that stands above it in the file: then the later one's turn may come second. */
+    if (queue->block->queued_items == queue->capacity && !grow(queue))
+        weir_bug("no memory for what comes back to %s", queue->plan->name);
     admit(queue, item, false);
     bool wake = claim_sleeper(queue->intake);
     weir_mutex_unlock(&queue->intake->mutex);

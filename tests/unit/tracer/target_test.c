@@ -71,6 +71,8 @@ static void bad_ones_are_refused(void **state)
     BAD(topology, UINT64_MAX - 5);
     BAD(topology_bytes, 0);
     BAD(topology_bytes, UINT32_MAX);
+    BAD(slot_count, UINT32_MAX);
+    BAD(slot_count, 1); /* and no address */
     BAD(tag_count, 0);
     BAD(tag_count, UINT32_MAX);
     BAD(threads, 0);

@@ -18,8 +18,31 @@
 static struct weir_profile *tall(void) { return sample_long(20, 3); }
 static struct weir_profile *column(void) { return sample_long(12, 1); }
 
+
+/* The index of sample_after() has become a store with 10 slots, full for half of the window. */
+static struct weir_profile *slotted(void)
+{
+    struct weir_profile *profile = sample_after();
+    struct weir_topology_stage *stage = &profile->topology.stages[4];
+    stage->verb = WEIR_STORE;
+    stage->symbol = "events";
+    stage->connections = 2;
+    stage->in_flight = 5;
+    profile->slots = sample_zalloc(profile, sizeof *profile->slots);
+    profile->slots_count = 1;
+    profile->slots[0] = (struct weir_profile_slots){
+        .stage = 4, .in_use_mean = 7.5, .open_mean = 1.5, .begin = { .taken = 10, .finished = 8, .in_use = 2, .full_ns = 5 },
+        .end = { .taken = 3000, .finished = 2980, .failed = 3, .lost = 7, .in_use = 10, .open = 2, .reconnects = 1, .waits = 77,
+                 .waited_ns = 770000000, .full_ns = 5 + profile->duration_ns / 2 },
+    };
+    weir_histogram_add(&profile->slots[0].in_use, 5, 500);
+    weir_histogram_add(&profile->slots[0].in_use, 10, 500);
+    weir_histogram_add(&profile->slots[0].wait, 10000000, 77);
+    return profile;
+}
+
 static struct weir_profile *(*const makers[])(void) = {
-    sample_before, sample_after, sample_empty, sample_lossy, sample_shared, sample_hostile, sample_tail, tall, column,
+    sample_before, sample_after, sample_empty, sample_lossy, sample_shared, sample_hostile, sample_tail, tall, column, slotted,
 };
 #define MAKERS (sizeof makers / sizeof *makers)
 
@@ -124,6 +147,35 @@ static void the_report_has_its_keys(void **state)
         assert_non_null(json_object_get(stage, stage_keys[i]));
     for (size_t i = 0; i < sizeof queue_keys / sizeof *queue_keys; i++)
         assert_non_null(json_object_get(queue, queue_keys[i]));
+    json_decref(root);
+    weir_profile_free(profile);
+}
+
+static void every_view_shows_slots(void **state)
+{
+    (void)state;
+    struct weir_profile *profile = slotted();
+    struct weir_buffer table = WEIR_BUFFER_INIT, dot = WEIR_BUFFER_INIT;
+    const char *stage;
+    json_int_t connections, limit, max, finished, waits;
+    double mean, full;
+    json_t *root = report(profile), *slots = json_array_get(json_object_get(root, "slots"), 0), *service;
+    assert_int_equal(json_unpack(slots, "{s:s,s:I,s:I,s:{s:F,s:F},s:F,s:I,s:{s:I}}", "stage", &stage, "connections", &connections,
+                                 "in_flight_limit", &limit, "in_flight", "mean", &mean, "max", &full, "full_share", &full, "finished",
+                                 &finished, "window", "waits", &waits), 0);
+    max = (json_int_t)json_number_value(json_object_get(json_object_get(slots, "in_flight"), "max"));
+    assert_string_equal(stage, profile->topology.stages[4].full_name);
+    assert_true(connections == 2 && limit == 5 && mean == 7.5 && max == 10 && full == 0.5 && finished == 2980 && waits == 77);
+    service = json_object_get(slots, "service_ns"); /* nothing was stamped: null, not 0 */
+    assert_true(json_is_null(service) || json_is_null(json_object_get(service, "p50")));
+    assert_int_equal(weir_table_profile(profile, NULL, &table, NULL), 0);
+    assert_non_null(strstr(table.data, "1.5 of 2"));
+    assert_non_null(strstr(table.data, "50.0 %"));
+    assert_int_equal(weir_dot_profile(profile, NULL, &dot, NULL), 0);
+    assert_non_null(strstr(dot.data, "2 connections"));
+    assert_non_null(strstr(dot.data, "10 of 10"));
+    weir_buffer_release(&table);
+    weir_buffer_release(&dot);
     json_decref(root);
     weir_profile_free(profile);
 }
@@ -334,6 +386,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_are_shares), cmocka_unit_test(no_data_is_null), cmocka_unit_test(both_laws_hold_in_the_report),
         cmocka_unit_test(the_report_has_its_keys), cmocka_unit_test(no_view_passes_on_a_control_byte),
+        cmocka_unit_test(every_view_shows_slots),
         cmocka_unit_test(an_empty_window_says_no_samples), cmocka_unit_test(a_lossy_profile_says_so_everywhere),
         cmocka_unit_test(graphviz_takes_every_graph), cmocka_unit_test(graphviz_takes_every_figure),
         cmocka_unit_test(what_no_sample_hit_costs_at_most_its_interval),
