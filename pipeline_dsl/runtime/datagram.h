@@ -2,6 +2,8 @@
  * datagram: the socket of a way in by UDP: one datagram is one item, and no reply is owed.
  * It stands where a connection stands: the loop has a weir_conn for the socket itself, which parks, drains and ends like the others.
  *
+ * One loop reads the socket, however many the pool has: it is cheap beside decoding, which a handoff spreads.
+ *
  * What comes in is accepted + truncated + refused; what the kernel dropped at the full socket is read from the socket's own
  * counter, after each batch, so that nothing is lost unseen. While an item is parked in front of a full queue the socket isn't
  * read, and the kernel drops.

@@ -14,7 +14,8 @@
 static const char usage[] =
     "usage: %s [--listen PIPELINE=ADDR] [--drain DUR] [--counters FILE] [--self-metrics DUR]\n"
     "\n"
-    "  --listen PIPELINE=ADDR  listen there instead of where the pipeline file says; port 0 lets the kernel choose\n"
+    "  --listen PIPELINE=ADDR  listen there instead of where the pipeline file says; port 0 lets the kernel choose; of a local\n"
+    "                          socket, another path\n"
     "  --drain DUR             after SIGTERM or SIGINT, at most so long until the last reply is written (5s)\n"
     "  --self-metrics DUR      every DUR, events of its own: connections, rates, latencies, queue sizes, as Riemann names them\n"
     "  --counters FILE         at the end, and on SIGUSR1, write what was counted there, as JSON\n"

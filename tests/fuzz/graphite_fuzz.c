@@ -12,6 +12,8 @@
 #include "pipeline_dsl/wire/graphite.h"
 #include "pipeline_dsl/wire/lines.h"
 
+#define MOST 16384u
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define DEMAND(condition)                                                                                                                  \
@@ -81,7 +83,7 @@ static struct sums feed(const uint8_t *data, size_t size, size_t step, size_t ma
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size < 2)
+    if (size < 2 || size > MOST)
         return 0;
     size_t step = data[0] + 1u, max = data[1] + 1u;
     decode(data + 2, size - 2);

@@ -25,10 +25,30 @@ static const char secret[] = "pool io threads 1\npool workers threads 2\n"
 
 /* An authority, and a server and a client that it vouches for; a stranger vouches for itself. */
 static const char make_files[] =
-    "cd %s && exec 2>/dev/null; k='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2'; "
+    "cd %s && exec 2>log; k='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2'; "
     "openssl req -x509 $k -keyout ca.key -out ca.pem -subj /CN=ca && openssl req -x509 $k -keyout stranger.key -out stranger.pem -subj /CN=s && "
     "for n in server client; do openssl req $k -keyout $n.key -out $n.csr -subj /CN=localhost && printf 'subjectAltName=IP:127.0.0.1' >ext && "
-    "openssl x509 -req -in $n.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out $n.pem -extfile ext || exit 1; done";
+    "openssl x509 -req -in $n.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out $n.pem -extfile ext || break; done; "
+    "[ -s client.pem ] || { cat log; exit 1; }";
+static char files[] = "/tmp/weir-test-files-XXXXXX";
+
+static int make_all(void **state)
+{
+    (void)state;
+    char command[1536];
+    if (!mkdtemp(files))
+        return -1;
+    snprintf(command, sizeof command, make_files, files);
+    return system(command) == 0 ? 0 : -1;
+}
+
+static int remove_all(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf -- %s", files);
+    return system(command) == 0 ? 0 : -1;
+}
 
 static void run(const char *format, const struct harness_server *server, int expected)
 {
@@ -42,7 +62,9 @@ static void run(const char *format, const struct harness_server *server, int exp
 static void start(struct harness_server *server)
 {
     harness_build(server, secret, NULL, NULL);
-    run(make_files, server, 0);
+    char command[256];
+    snprintf(command, sizeof command, "cp %s/*.pem %s/*.key %%s", files, files);
+    run(command, server, 0);
     harness_start(server, NULL);
 }
 
@@ -337,5 +359,5 @@ int main(void)
         cmocka_unit_test(only_who_may_come),
         cmocka_unit_test(only_datagrams_that_may_come),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_all, remove_all);
 }
