@@ -28,25 +28,36 @@
 
 #define TRIAL_ENV "WEIR_TRIAL"
 #define TRIAL_MS 30000u
-#define LOOK_MS 100
-#define ASK_MS 1000
+#define ASK_MS 1000u
+#define LOOK_MS 20 /* whether the server ends meanwhile */
 #define SENTENCE (sizeof(struct weir_error) + 16)
 
 extern char **environ;
+
+static bool stops(const struct weir_reload *reload)
+{
+    return __atomic_load_n(&reload->stops, __ATOMIC_ACQUIRE);
+}
+
+static uint64_t in_ms(unsigned ms)
+{
+    return weir_clock_ns() + ms * UINT64_C(1000000);
+}
 
 /* --- packets ------------------------------------------------------------------------------------------------------------- */
 
 /* One packet, with a descriptor that may come along (-1: none). Returns its length, 0 when no more can come, -1 when nothing came
  * in time. */
-static ssize_t receive(int socket, char *packet, size_t size, int *fd, int timeout_ms)
+static ssize_t receive(const struct weir_reload *reload, int socket, char *packet, size_t size, int *fd, uint64_t deadline_ns)
 {
     struct pollfd ready = { .fd = socket, .events = POLLIN };
     char control[CMSG_SPACE(sizeof(int))];
     struct iovec piece = { .iov_base = packet, .iov_len = size - 1 };
     struct msghdr message = { .msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
     *fd = -1;
-    if (poll(&ready, 1, timeout_ms) <= 0)
-        return -1;
+    while (poll(&ready, 1, LOOK_MS) <= 0)
+        if (stops(reload) || weir_clock_ns() >= deadline_ns)
+            return -1;
     ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (got < 0)
         return errno == EAGAIN ? -1 : 0;
@@ -173,12 +184,12 @@ static int spawn_trial(struct weir_reload *reload, const char *program, int take
 /* What the tried program says, until "ok" or its sentence. */
 static int hear_trial(struct weir_reload *reload, int trial_fd, struct weir_error *error)
 {
-    uint64_t deadline_ns = weir_clock_ns() + TRIAL_MS * UINT64_C(1000000);
+    uint64_t deadline_ns = in_ms(TRIAL_MS);
     char packet[WEIR_CONTROL_PACKET];
     for (;;) {
         int fd;
-        ssize_t got = receive(trial_fd, packet, sizeof packet, &fd, LOOK_MS);
-        if (__atomic_load_n(&reload->stops, __ATOMIC_ACQUIRE))
+        ssize_t got = receive(reload, trial_fd, packet, sizeof packet, &fd, deadline_ns);
+        if (stops(reload))
             return weir_error_set(error, WEIR_EXIT_USAGE, ECANCELED, "the server ends");
         if (fd >= 0 && (strncmp(packet, "bound ", 6) != 0 || !remember_bound(reload, packet + 6, fd)))
             return weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "no memory for the new server's sockets");
@@ -190,7 +201,7 @@ static int hear_trial(struct weir_reload *reload, int trial_fd, struct weir_erro
             return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "%s", packet + 6);
         if (got == 0)
             return weir_error_set(error, WEIR_EXIT_USAGE, ECHILD, "the new program ended before it said that it can start");
-        if (got < 0 && weir_clock_ns() >= deadline_ns)
+        if (got < 0)
             return weir_error_set(error, WEIR_EXIT_USAGE, ETIMEDOUT, "the new program did not say within %u s that it can start",
                                   TRIAL_MS / 1000);
     }
@@ -272,7 +283,7 @@ static bool serve_request(struct weir_reload *reload, int client)
 {
     char packet[WEIR_CONTROL_PACKET], reply[SENTENCE];
     int fd;
-    ssize_t got = receive(client, packet, sizeof packet, &fd, ASK_MS);
+    ssize_t got = receive(reload, client, packet, sizeof packet, &fd, in_ms(ASK_MS));
     if (got <= 0)
         return false;
     if (fd >= 0)
@@ -346,13 +357,13 @@ static void *run(void *argument)
                               { .events = POLLIN } };
     bool leaves = false;
     pthread_setname_np(pthread_self(), "control");
-    while (!leaves && !__atomic_load_n(&reload->stops, __ATOMIC_ACQUIRE)) {
+    while (!leaves && !stops(reload)) {
         ready[2].fd = reload->tool_fd;
         if (poll(ready, 3, -1) < 0)
             break;
         if (ready[2].revents)
             wait_for_tool(reload);
-        if (take_hangup(reload) && !__atomic_load_n(&reload->stops, __ATOMIC_ACQUIRE))
+        if (take_hangup(reload) && !stops(reload))
             reload->hung_up = true;
         /* The tool that still builds, for an earlier hangup, may not have seen the file as it is now; it asks us in turn. */
         if (reload->hung_up && reload->tool_fd < 0)
@@ -410,14 +421,19 @@ void weir_reload_hangup(struct weir_reload *reload)
         fprintf(stderr, "%s: not reloaded: %s\n", reload->server->plan->name, strerror(errno));
 }
 
+void weir_reload_stop(struct weir_reload *reload)
+{
+    if (!reload->started)
+        return;
+    __atomic_store_n(&reload->stops, true, __ATOMIC_RELEASE);
+    weir_reload_hangup(reload);
+    pthread_join(reload->thread, NULL);
+    reload->started = false;
+}
+
 void weir_reload_close(struct weir_reload *reload)
 {
-    if (reload->started) {
-        __atomic_store_n(&reload->stops, true, __ATOMIC_RELEASE);
-        weir_reload_hangup(reload);
-        pthread_join(reload->thread, NULL);
-        reload->started = false;
-    }
+    weir_reload_stop(reload);
     if (reload->control_fd >= 0)
         close(reload->control_fd);
     if (reload->event_fd >= 0)

@@ -56,6 +56,8 @@ struct weir_reload {
 void weir_reload_open(struct weir_reload *reload, struct weir_server *server, char **argv);
 /* SIGHUP: has `weir reload` build the pipeline file that `weir run` was given, else tries the server's own file again. */
 void weir_reload_hangup(struct weir_reload *reload);
+/* Nothing is reloaded any more; a trial is broken off. The listening sockets are needed no longer. */
+void weir_reload_stop(struct weir_reload *reload);
 void weir_reload_close(struct weir_reload *reload);
 
 /* All other threads have ended: becomes the new program. Returns only when that failed. */

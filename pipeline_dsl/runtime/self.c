@@ -123,9 +123,10 @@ static void report_queue(struct report *report, uint32_t index)
         return;
     weir_seqlock_read(&plan->queue_blocks[(size_t)index * plan->shards], &now, sizeof now);
     add_count(report, now.queued_items, "riemann %s queue size", name);
-    add_number(report, rate(report, before->in, now.in), "riemann %s accepted rate", name);
+    uint64_t refused_before = before->rejected + before->dropped, refused = now.rejected + now.dropped;
+    add_number(report, rate(report, before->in - refused_before, now.in - refused), "riemann %s accepted rate", name);
     add_number(report, rate(report, before->out, now.out), "riemann %s completed rate", name);
-    add_number(report, rate(report, before->rejected + before->dropped, now.rejected + now.dropped), "riemann %s rejected rate", name);
+    add_number(report, rate(report, refused_before, refused), "riemann %s rejected rate", name);
     *before = now;
 }
 

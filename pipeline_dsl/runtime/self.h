@@ -6,7 +6,8 @@
  *   riemann server tcp ADDR conns | in rate | in latency 0.0, 0.5, 0.95, 0.99, 0.999     one set a listener; ADDR as it is bound
  *   riemann streams rate                                                                  events/s, all listeners
  *   riemann index size | expired | refused                                                of the first index; of others by their full names
- *   riemann QUEUE queue size | accepted rate | completed rate | rejected rate             one set a handoff; dropped count, too
+ *   riemann QUEUE queue size | accepted rate | completed rate | rejected rate             one set a handoff; what it dropped counts
+ *                                                                                         as rejected, and not as accepted
  *
  * Units: rates are per second over the last interval, latencies are ms from a message's arrival to its reply, of one message in
  *        WEIR_SELF_EVERY.

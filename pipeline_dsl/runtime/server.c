@@ -256,6 +256,8 @@ static bool workers_ended(const struct weir_server *server)
 static void stop_accepting(struct weir_server *server)
 {
     weir_self_stop(&server->self);
+    if (!server->leaves)
+        weir_reload_stop(&server->reload);
     for (uint32_t i = 0; i < server->plan->way_count; i++) {
         if (accepts(server, i)) {
             uv_poll_stop(&server->acceptors[i].poll);

@@ -2,10 +2,11 @@
 
 #include "pipeline_dsl/stages/stages.h"
 
-/* What lines were decoded to has no tree of protobuf to walk: there the arena says it. */
+/* What lines were decoded to has no tree of protobuf to walk, and what was born inside came in no frame: there the arena says it. */
 static size_t estimate(const struct weir_item *item, enum weir_sized sized)
 {
-    if (sized >= WEIR_SIZED_TYPED && !item->message.raw)
+    bool frameless = item->decoded && !item->payload_bytes;
+    if ((sized >= WEIR_SIZED_TYPED && !item->message.raw) || (sized == WEIR_SIZED_BYTES && frameless))
         sized = WEIR_SIZED_ARENA;
     switch (sized) {
     case WEIR_SIZED_BYTES:

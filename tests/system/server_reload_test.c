@@ -221,17 +221,24 @@ static void a_deaf_client_holds_nobody_up(void **state)
     harness_stop(&server);
 }
 
+/* A socket that listens on a port of its own. */
+static int hold_port(int *port)
+{
+    struct sockaddr_in address;
+    socklen_t length = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
 /* One that nobody has just now: others on this machine have many. */
 static int free_port(void)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t length = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, length), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
-    close(fd);
-    return ntohs(address.sin_port);
+    int port;
+    close(hold_port(&port));
+    return port;
 }
 
 static void a_listener_comes_and_goes(void **state)
@@ -266,6 +273,7 @@ static void what_can_not_start_changes_nothing(void **state)
     (void)state;
     struct harness_server server;
     char path[128], more[512];
+    int port;
     uint8_t message[512];
     begin(&server, path, sizeof path);
     uint64_t before = reloading_started(&server, NULL);
@@ -273,13 +281,8 @@ static void what_can_not_start_changes_nothing(void **state)
     write_pipeline(path, "2", "    indecks\n", "");
     assert_int_equal(reloading_reload(&server, path), 2);
     /* An address that somebody else has. */
-    struct sockaddr_storage taken;
-    socklen_t length = sizeof taken;
-    int holder = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(listen(holder, 1), 0);
-    assert_int_equal(getsockname(holder, (struct sockaddr *)&taken, &length), 0);
-    const uint8_t *port = (const uint8_t *)&taken + 2;
-    snprintf(more, sizeof more, beside, port[0] << 8 | port[1]);
+    int holder = hold_port(&port);
+    snprintf(more, sizeof more, beside, port);
     write_pipeline(path, "2", "", more);
     assert_int_equal(reloading_reload(&server, path), 2);
     assert_true(reloading_said(&server, "can't listen on"));

@@ -221,7 +221,7 @@ static int run(int argc, char **argv)
     struct weir_cli_profile loaded;
     int exit = options.expect ? read_options(argc, argv, &options) : WEIR_EXIT_USAGE;
     if (exit == WEIR_EXIT_DONE) {
-        exit = weir_cli_profile_load("check", options.path, &loaded);
+        exit = weir_cli_profile_load("check", options.path, false, &loaded);
         if (exit == WEIR_EXIT_DONE)
             exit = check(&options, &loaded);
         weir_cli_profile_release(&loaded);

@@ -73,7 +73,7 @@ static int draw(const char *path, struct weir_buffer *dot)
         return exit;
     }
     struct weir_cli_profile loaded;
-    int exit = weir_cli_profile_load("graph", path, &loaded);
+    int exit = weir_cli_profile_load("graph", path, false, &loaded);
     if (exit == WEIR_EXIT_DONE && weir_dot_profile(loaded.profile, &loaded.verdict, dot, &error) != 0)
         exit = weir_cli_fail("graph", &error);
     weir_cli_profile_release(&loaded);

@@ -53,7 +53,7 @@ static int run(int argc, char **argv)
     int exit = read_options(argc, argv, &options);
     if (exit != WEIR_EXIT_DONE)
         return exit;
-    exit = weir_cli_profile_load("predict", options.profile, &loaded);
+    exit = weir_cli_profile_load("predict", options.profile, false, &loaded);
     if (exit == WEIR_EXIT_DONE)
         exit = predict(&options, &loaded);
     weir_cli_profile_release(&loaded);

@@ -18,7 +18,19 @@ static bool is_running(const char *path)
     return program;
 }
 
-int weir_cli_profile_load(const char *verb, const char *path, struct weir_cli_profile *loaded)
+static int load(const char *verb, const char *path, bool counts_do, struct weir_profile *profile, struct weir_error *error)
+{
+    if (!is_running(path))
+        return weir_profile_load(profile, path, error);
+    int rc = weir_standing_take(path, profile, error);
+    if (rc == 0 && !counts_do)
+        rc = weir_error_set(error, WEIR_EXIT_USAGE, EINVAL,
+                            "%s is a running server, which counts but measures no time; record it first: weir record %s -o x.wprof; "
+                            "weir %s x.wprof", path, path, verb);
+    return rc;
+}
+
+int weir_cli_profile_load(const char *verb, const char *path, bool counts_do, struct weir_cli_profile *loaded)
 {
     struct weir_error error = WEIR_ERROR_INIT;
     *loaded = (struct weir_cli_profile){ .profile = weir_profile_new() };
@@ -27,7 +39,7 @@ int weir_cli_profile_load(const char *verb, const char *path, struct weir_cli_pr
         weir_error_set(&error, WEIR_EXIT_USAGE, ENOMEM, "there is not enough memory to read %s", path);
         return weir_cli_fail(verb, &error);
     }
-    int rc = is_running(path) ? weir_standing_take(path, loaded->profile, &error) : weir_profile_load(loaded->profile, path, &error);
+    int rc = load(verb, path, counts_do, loaded->profile, &error);
     if (rc == 0) {
         weir_profile_verify(loaded->profile);
         rc = weir_verdict_of(loaded->profile, &loaded->arena, &loaded->verdict, &error);
@@ -41,7 +53,8 @@ void weir_cli_profile_release(struct weir_cli_profile *loaded)
     weir_arena_release(&loaded->arena);
 }
 
-int weir_cli_profile_show(const struct weir_verb *verb, int argc, char **argv, weir_cli_view *as_text, weir_cli_view *as_json)
+int weir_cli_profile_show(const struct weir_verb *verb, int argc, char **argv, bool counts_do, weir_cli_view *as_text,
+                          weir_cli_view *as_json)
 {
     const char *path = NULL;
     bool json = false;
@@ -60,7 +73,7 @@ int weir_cli_profile_show(const struct weir_verb *verb, int argc, char **argv, w
     struct weir_cli_profile loaded;
     struct weir_buffer out = WEIR_BUFFER_INIT;
     struct weir_error error = WEIR_ERROR_INIT;
-    int exit = weir_cli_profile_load(verb->name, path, &loaded);
+    int exit = weir_cli_profile_load(verb->name, path, counts_do, &loaded);
     if (exit == WEIR_EXIT_DONE) {
         int rc = (json ? as_json : as_text)(&loaded, &out, &error);
         exit = rc ? weir_cli_fail(verb->name, &error) : weir_cli_out(out.data, out.length);

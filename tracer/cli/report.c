@@ -15,7 +15,7 @@ static int as_json(const struct weir_cli_profile *loaded, struct weir_buffer *ou
 
 static int run(int argc, char **argv)
 {
-    return weir_cli_profile_show(&weir_verb_report, argc, argv, as_text, as_json);
+    return weir_cli_profile_show(&weir_verb_report, argc, argv, true, as_text, as_json);
 }
 
 const struct weir_verb weir_verb_report = {
