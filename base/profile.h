@@ -84,6 +84,7 @@ struct weir_profile_slot_count {
     uint64_t in_use, open, reconnects;      /* open: connections that are up now */
     uint64_t waits, waited_ns, full_ns;     /* a worker found all slots taken; for how long; time at capacity */
     uint64_t unfilled;                      /* slots of connections that are down */
+    uint64_t alone_ns; /* the shortest time of a request that had its connection to itself; 0: there was none yet. No sum */
 };
 
 struct weir_profile_slots {

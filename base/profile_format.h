@@ -21,6 +21,6 @@
     do(connections) do(opened) do(events) do(overlapped) do(truncated) do(kernel_drops)
 #define WEIR_SLOT_COUNTS(do)                                                                                                  \
     do(taken) do(finished) do(failed) do(lost) do(retried) do(in_use) do(open) do(reconnects) do(waits) do(waited_ns)         \
-    do(full_ns) do(unfilled)
+    do(full_ns) do(unfilled) do(alone_ns)
 
 #endif

@@ -136,7 +136,7 @@ struct weir_contract_slots {
     weir_u64 full_ns;       /* with every slot in use: without the time since full_since_ns */
     weir_u64 full_since_ns; /* CLOCK_MONOTONIC; 0: a slot is free */
     weir_u64 times;         /* address: struct weir_contract_slot_times; outside of the seqlock, and never changes */
-    weir_u64 padding;
+    weir_u64 alone_ns;      /* the shortest time of a request that had its connection to itself; 0: there was none yet */
 };
 
 /* How long, in the buckets of base/histogram_bucket.h; each word only grows. Of one pool of slots. */

@@ -278,6 +278,7 @@ static void set_slots(struct weir_profile_slot_count *to, const struct weir_cont
         .taken = from->taken, .finished = from->finished, .failed = from->failed, .lost = from->lost, .retried = from->retried,
         .in_use = from->in_use, .open = from->open, .reconnects = from->reconnects, .waits = from->waits,
         .waited_ns = from->waited_ns, .full_ns = from->full_ns, .unfilled = from->unfilled,
+        .alone_ns = from->alone_ns,
     };
     if (from->full_since_ns && now_ns > from->full_since_ns)
         to->full_ns += now_ns - from->full_since_ns;

@@ -180,7 +180,7 @@ double weir_facts_waiting(const struct weir_facts *facts, uint32_t pool)
 bool weir_facts_serial(const struct weir_profile_slots *slots)
 {
     double each = slots->open_mean > 0 ? slots->in_use_mean / slots->open_mean : 0;
-    double least = (double)slots->service.min, median = (double)weir_histogram_quantile(&slots->service, 0.5);
+    double least = (double)(slots->end.alone_ns ? slots->end.alone_ns : slots->service.min), median = (double)weir_histogram_quantile(&slots->service, 0.5);
     return slots->service.count >= SERVED && each >= 2 && least > 0 && median / least >= SERIAL * each;
 }
 

@@ -48,7 +48,8 @@ double weir_facts_free_cpus(const struct weir_facts *facts);
 /* Items that wait for a thread of the pool, on average. */
 double weir_facts_waiting(const struct weir_facts *facts, uint32_t pool);
 /* Does a connection of the slots serve one request after the other? Then one that comes last waits for all before it: service grows
- * with the number in use. The shortest service of the window is that of a connection that was least busy. */
+ * with the number in use. A request that had its connection to itself took what a request takes; without one, the shortest service
+ * of the window is that of a connection that was least busy. */
 bool weir_facts_serial(const struct weir_profile_slots *slots);
 /* How full the queue was on average, by items or bytes, whichever is nearer to its limit; NAN: unknown. Of one connection for a ring. */
 double weir_facts_fill(const struct weir_facts *facts, uint32_t queue);

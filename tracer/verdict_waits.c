@@ -98,6 +98,9 @@ static void judge_slots(const struct weir_facts *facts, struct weir_draft *draft
         weir_draft_evidence(draft, "a request took %.3f ms (median; the fastest one %.3f ms), so %.0f a second came back from each "
                             "connection", (double)weir_histogram_quantile(&slots->service, 0.5) / 1e6, (double)slots->service.min / 1e6,
                             slots->open_mean > 0 ? (double)finished * 1e9 / window_ns / slots->open_mean : 0);
+    if (slots->end.alone_ns)
+        weir_draft_evidence(draft, "with its connection to itself a request took %.3f ms, at the best since the server started",
+                            (double)slots->end.alone_ns / 1e6);
     if (slots->wait.count)
         weir_draft_evidence(draft, "who had to wait for a slot waited %.3f ms (median)",
                             (double)weir_histogram_quantile(&slots->wait, 0.5) / 1e6);

@@ -421,6 +421,7 @@ static json_t *slots(const struct weir_profile *profile)
         set(object, "open", count(end->open));
         set(object, "reconnects", count(end->reconnects));
         set(object, "unfilled", count(end->unfilled));
+        set(object, "alone_ns", end->alone_ns ? count(end->alone_ns) : json_null());
         set(object, "window", slots_window(&slots->begin, end));
         json_array_append_new(array, object);
     }

@@ -95,6 +95,7 @@ static void print_slots(const struct weir_plan *plan, uint32_t index, struct wei
     print_word(out, "open", block.open);
     print_word(out, "reconnects", block.reconnects);
     print_word(out, "unfilled", block.unfilled);
+    print_word(out, "alone_ns", block.alone_ns);
     print_word(out, "waits", block.waits);
     print_word(out, "waited_ns", block.waited_ns);
     print_word(out, "full_ns", block.full_ns + (block.full_since_ns ? weir_clock_ns() - block.full_since_ns : 0));

@@ -55,6 +55,7 @@ struct weir_item {
 
     /* for the tracer */
     uint64_t slot_ns; /* when it took its slot; 0: not stamped */
+    uint64_t alone_ns; /* when it was given to a connection that had nothing else to do; else 0 */
     uint32_t weight; /* 0: not stamped */
     uint64_t push_ticks, depth_bytes;
     uint32_t depth_items;

@@ -119,7 +119,7 @@ static void events_are_refused_at_the_bound(void **state)
     struct mock_server server = { 0 };
     mock_start(&server);
     struct weir_riemann *client = open_client(&server, (struct weir_riemann_options){
-        .kind = WEIR_RIEMANN_BATCHING, .batch_events = 4, .queue = 2, .in_flight = 2, .linger_ns = MS });
+        .kind = WEIR_RIEMANN_BATCHING, .batch_events = 4, .queue = 2, .in_flight = 2, .linger_ns = 60ull * S });
     atomic_store(&server.paused, true);
     int taken = 0;
     for (int tries = 0; tries < 500; tries++) {
