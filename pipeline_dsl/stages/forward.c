@@ -1,6 +1,9 @@
 /* Sends a message's events on to another Riemann server, by a pool of pipelined connections. */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "pipeline_dsl/client/client.h"
 #include "pipeline_dsl/stages/stages.h"
@@ -28,6 +31,18 @@ static void on_done(void *context, const struct weir_client_outcome *outcome)
     }
 }
 
+/* A host that is gone is noticed within 30 s, whether anything is in flight or not; one that only thinks is waited for. */
+static void watch_host(int fd)
+{
+    const int on = 1, idle_s = 10, gap_s = 5, count = 4;
+    const unsigned most_ms = 30000;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &gap_s, sizeof gap_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, sizeof most_ms);
+}
+
 static int open_line(struct weir_slots_line *line, int cancel_fd, struct weir_error *error)
 {
     const struct weir_client_options options = {
@@ -41,11 +56,11 @@ static int open_line(struct weir_slots_line *line, int cancel_fd, struct weir_er
     struct weir_client *client;
     struct weir_error said = WEIR_ERROR_INIT;
     int rc = weir_client_connect(&client, line->slots->plan->address, &options, &said);
-    if (rc == 0)
-        line->link = client;
-    else /* a name that nobody knows today may be known tomorrow */
-        weir_error_set(error, WEIR_EXIT_FOUND, -rc, "%s", said.text);
-    return rc;
+    if (rc != 0) /* a name that nobody knows today may be known tomorrow */
+        return weir_error_set(error, WEIR_EXIT_FOUND, -rc, "%s", said.text);
+    watch_host(weir_client_fd(client));
+    line->link = client;
+    return 0;
 }
 
 static void send_item(struct weir_slots_line *line, struct weir_item *item)

@@ -250,8 +250,10 @@ static int check_conninfo(const char *text, struct weir_error *error)
 static int open_line(struct weir_slots_line *line, int cancel_fd, struct weir_error *error)
 {
     const struct weir_plan_slots *plan = line->slots->plan;
-    const char *const keys[] = { "dbname", "fallback_application_name", "client_encoding", NULL };
-    const char *const values[] = { plan->address, plan->name, "UTF8", NULL };
+    /* What stands in front of the connection string can be overruled by it: a host that is gone is noticed within 30 s. */
+    const char *const keys[] = { "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "dbname",
+                                 "fallback_application_name", "client_encoding", NULL };
+    const char *const values[] = { "10", "5", "4", "30000", plan->address, plan->name, "UTF8", NULL };
     int rc = check_conninfo(plan->address, error);
     if (rc != 0)
         return rc;
