@@ -11,6 +11,7 @@
 
 #include "tests/unit/tracer/synthetic.h"
 #include "tracer/aggregate.h"
+#include "tracer/states.h"
 
 #define SECOND 1000000000ull
 
@@ -181,6 +182,73 @@ static void states_sum_to_the_window(void **state)
     close_window();
 }
 
+static void place_at(struct weir_snapshot_thread *thread, unsigned index, struct weir_probe_place place)
+{
+    thread->places->list[index] = place;
+}
+
+static const struct weir_profile_sleep *sleep_of(uint32_t pool, enum weir_state state, const char *row_name)
+{
+    for (uint32_t i = 0; i < profile->sleep_count; i++)
+        if (profile->sleeps[i].pool == pool && profile->sleeps[i].state == state &&
+            strcmp(profile->rows[profile->sleeps[i].row].name, row_name) == 0)
+            return &profile->sleeps[i];
+    fail_msg("no sleep %s in %s", weir_state_name(state), row_name);
+    return NULL;
+}
+
+/* Two workers in one place share an entry; what no place has is elsewhere; what was there before the window doesn't count, though it
+ * lay at another index of the table. */
+static void places_sum_to_the_states(void **state)
+{
+    (void)state;
+    open_window(WEIR_MODE_LIGHT);
+    const uint32_t full = WEIR_WAIT_WORD(WEIR_WAIT_FULL, 0), lock = WEIR_WAIT_WORD(WEIR_WAIT_LOCK, WEIR_WAIT_NOTHING),
+                   idle = WEIR_WAIT_WORD(WEIR_WAIT_IDLE, 0);
+    const uint32_t push = AT(HANDOFF, WEIR_PART_PUSH), pop = AT(HANDOFF, WEIR_PART_POP), work = AT(WORK, 0);
+    place_at(thread_at(&window.begin, 1, 1), 7, (struct weir_probe_place){ push, full, 0, SECOND, SECOND / 2, 10 });
+    window.begin.threads[1].off_ns[WEIR_WAIT_FULL] = SECOND;
+    window.begin.threads[1].off_ns[WEIR_PROBE_RUNNABLE] = SECOND / 2;
+    thread_at(&window.begin, 2, 1);
+    weir_window_begin(&window);
+    window.now.ns = window.begin.ns + SECOND;
+    struct weir_snapshot_thread *one = thread_at(&window.now, 1, 1), *two = thread_at(&window.now, 2, 1);
+    place_at(one, 7, (struct weir_probe_place){ 0 });
+    place_at(one, 3, (struct weir_probe_place){ push, full, 0, SECOND + SECOND / 4, SECOND / 2 + SECOND / 8, 15 });
+    one->off_ns[WEIR_WAIT_FULL] = SECOND + SECOND / 4;
+    one->off_ns[WEIR_PROBE_RUNNABLE] = SECOND / 2 + SECOND / 8;
+    place_at(one, 4, (struct weir_probe_place){ work, lock, 0x1234, SECOND / 8, 0, 1 });
+    one->off_ns[WEIR_WAIT_LOCK] = SECOND / 4; /* half of it has no place */
+    one->on_cpu_ns = SECOND / 4 + SECOND / 8;
+    place_at(two, 0, (struct weir_probe_place){ push, full, 0, SECOND / 4, 0, 5 });
+    two->off_ns[WEIR_WAIT_FULL] = SECOND / 4;
+    place_at(two, 1, (struct weir_probe_place){ pop, idle, 0, SECOND / 4 * 3, 0, 2 });
+    two->off_ns[WEIR_WAIT_IDLE] = SECOND / 4 * 3;
+    assert_int_equal(weir_window_slice(&window), 0);
+    weir_window_end(&window);
+    assert_int_equal(weir_aggregate(&window, NULL, NULL), 0);
+    assert_int_equal(weir_sleeps_set(&window, NULL), 0);
+    check_all();
+    const struct weir_profile_sleep *sleep = sleep_of(1, WEIR_STATE_BACKPRESSURED, "p.handoff.push");
+    assert_true(fabs(sleep->ns - 0.5e9) < 1 && sleep->count == 10 && sleep->queue == 0);
+    sleep = sleep_of(1, WEIR_STATE_RUNNABLE, "p.handoff.push");
+    assert_true(fabs(sleep->ns - 0.125e9) < 1);
+    sleep = sleep_of(1, WEIR_STATE_LOCK, "p.work");
+    assert_true(fabs(sleep->ns - 0.125e9) < 1 && sleep->queue == WEIR_NONE);
+    assert_string_equal(sleep->site, "[unknown]");
+    sleep = sleep_of(1, WEIR_STATE_LOCK, "(runtime)");
+    assert_true(fabs(sleep->ns - 0.125e9) < 1);
+    assert_string_equal(sleep->site, "(elsewhere)");
+    assert_int_equal(sleep_of(1, WEIR_STATE_IDLE, "p.handoff.pop")->queue, 0);
+    double sums[WEIR_STATE_COUNT] = { 0 };
+    for (uint32_t i = 0; i < profile->sleep_count; i++)
+        sums[profile->sleeps[i].state] += profile->sleeps[i].ns;
+    for (unsigned k = WEIR_STATE_RUNNING + 1; k < WEIR_STATE_COUNT; k++)
+        assert_true(fabs(sums[k] - profile->pools[1].state_ns[k]) < 1);
+    assert_int_equal(profile->thread_count, 2);
+    close_window();
+}
+
 /* A thread that ran, but too little to be sampled, is split like its pool; with no sample at all its time is the runtime's. */
 static void threads_without_samples(void **state)
 {
@@ -292,6 +360,7 @@ int main(void)
         cmocka_unit_test(an_empty_window),
         cmocka_unit_test(both_modes_agree),
         cmocka_unit_test(states_sum_to_the_window),
+        cmocka_unit_test(places_sum_to_the_states),
         cmocka_unit_test(threads_without_samples),
         cmocka_unit_test(hot_functions_agree_with_their_rows),
         cmocka_unit_test(refused_items_have_their_own_edge),
