@@ -1,6 +1,7 @@
 /* What each thread did, held against what is known of it: what the stages measured of themselves, what the kernel says of its run
  * queue, and locks that the test made. */
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -80,17 +82,61 @@ static const char *row_name(const struct weir_profile *profile, const struct wei
     return profile->rows[sleep->row].name;
 }
 
-/* Nanoseconds that a thread has waited for a CPU, as the kernel counts them. */
-static double run_delay_ns(const struct harness_server *server, uint32_t tid)
-{
+/* Reads every 5 ms how long a thread has waited for a CPU, as the kernel counts it. */
+struct run_delay {
     char path[64];
-    unsigned long long ran = 0, waited = 0;
-    snprintf(path, sizeof path, "/proc/%d/task/%u/schedstat", (int)server->pid, tid);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    assert_int_equal(fscanf(file, "%llu %llu", &ran, &waited), 2);
-    fclose(file);
-    return (double)waited;
+    pthread_t reader;
+    volatile bool stop;
+    unsigned count;
+    struct {
+        double unix_ns, waited_ns;
+    } at[4096];
+};
+
+static void *read_run_delay(void *argument)
+{
+    struct run_delay *delay = argument;
+    while (!delay->stop && delay->count < sizeof delay->at / sizeof *delay->at) {
+        unsigned long long ran = 0, waited = 0;
+        struct timespec now;
+        FILE *file = fopen(delay->path, "r");
+        clock_gettime(CLOCK_REALTIME, &now);
+        if (file && fscanf(file, "%llu %llu", &ran, &waited) == 2) {
+            delay->at[delay->count].unix_ns = (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+            delay->at[delay->count++].waited_ns = (double)waited;
+        }
+        if (file)
+            fclose(file);
+        usleep(5000);
+    }
+    return NULL;
+}
+
+static void run_delay_start(struct run_delay *delay, const struct harness_server *server, uint32_t tid)
+{
+    *delay = (struct run_delay){ .stop = false };
+    snprintf(delay->path, sizeof delay->path, "/proc/%d/task/%u/schedstat", (int)server->pid, tid);
+    assert_int_equal(pthread_create(&delay->reader, NULL, read_run_delay, delay), 0);
+}
+
+static double run_delay_at(const struct run_delay *delay, double unix_ns)
+{
+    unsigned next = 0;
+    while (next < delay->count && delay->at[next].unix_ns < unix_ns)
+        next++;
+    assert_true(next > 0 && next < delay->count);
+    double from = delay->at[next - 1].unix_ns, to = delay->at[next].unix_ns;
+    return delay->at[next - 1].waited_ns +
+           (delay->at[next].waited_ns - delay->at[next - 1].waited_ns) * (unix_ns - from) / (to - from);
+}
+
+/* Share of the profile's window that the thread waited. */
+static double run_delay_end(struct run_delay *delay, const struct weir_profile *profile)
+{
+    double begin = (double)profile->start_unix_ns, window = (double)profile->duration_ns;
+    delay->stop = true;
+    pthread_join(delay->reader, NULL);
+    return (run_delay_at(delay, begin + window) - run_delay_at(delay, begin)) / window;
 }
 
 static pid_t start_hog(void)
@@ -169,10 +215,11 @@ static void a_hog_beside_it(void **state)
     uint32_t tid = 0;
     for (uint32_t t = 0; t < first->thread_count; t++)
         tid = first->threads[t].pool == WORKERS ? first->threads[t].tid : tid;
-    uint64_t start = weir_clock_ns();
-    double before = run_delay_ns(&server, tid);
+    static struct run_delay delay;
+    run_delay_start(&delay, &server, tid);
     struct weir_profile *profile = recording_take(&server, WEIR_MODE_LIGHT, WINDOW_MS);
-    double waited = (run_delay_ns(&server, tid) - before) / (double)(weir_clock_ns() - start);
+    usleep(100000);
+    double waited = run_delay_end(&delay, profile);
     recording_load_wait(driver);
     for (size_t i = 0; i < sizeof hogs / sizeof *hogs; i++)
         end_hog(hogs[i]);
@@ -184,10 +231,12 @@ static void a_hog_beside_it(void **state)
         for (size_t k = 0; k < sizeof hogs / sizeof *hogs; k++)
             seen |= profile->neighbours[i].pid == (uint32_t)hogs[k];
     assert_true(seen);
-    /* The kernel's figure has the attach and the detach, too, when others run: the share may be a tenth off for that. */
-    double runnable = share(profile, WORKERS, WEIR_STATE_RUNNABLE);
-    if (fabs(runnable - waited) > POINTS + waited / 10)
-        fail_msg("runnable: the tracer says %.2f %%, and the kernel %.2f %%", runnable * 100, waited * 100);
+    /* What interrupts and the hypervisor took from it is no waiting for the kernel; it has a place of its own, that nobody slept in. */
+    double taken = 0;
+    for (uint32_t s = 0; s < profile->sleep_count; s++)
+        if (profile->sleeps[s].pool == WORKERS && profile->sleeps[s].state == WEIR_STATE_RUNNABLE && !profile->sleeps[s].count)
+            taken += profile->sleeps[s].ns / (double)profile->duration_ns;
+    near("runnable", share(profile, WORKERS, WEIR_STATE_RUNNABLE) - taken, waited);
     weir_profile_free(first);
     weir_profile_free(profile);
     harness_stop(&server);
@@ -208,8 +257,11 @@ static void a_full_queue(void **state)
     double window = (double)profile->duration_ns;
     double runs = (double)recording_row(profile, "p.first")->own_cpu_ns / window;
     near("running", share(profile, WORKERS, WEIR_STATE_RUNNING), runs);
+    /* Who takes from the queue and who pushes meet at its lock. */
     near("backpressured", share(profile, WORKERS, WEIR_STATE_BACKPRESSURED),
-         1 - share(profile, WORKERS, WEIR_STATE_RUNNING) - share(profile, WORKERS, WEIR_STATE_RUNNABLE));
+         1 - share(profile, WORKERS, WEIR_STATE_RUNNING) - share(profile, WORKERS, WEIR_STATE_RUNNABLE) -
+             share(profile, WORKERS, WEIR_STATE_LOCK));
+    assert_true(share(profile, WORKERS, WEIR_STATE_LOCK) < 0.1);
     near("idle", share(profile, WORKERS, WEIR_STATE_IDLE), 0);
     const struct weir_profile_sleep *sleep = main_sleep(profile, WORKERS, WEIR_STATE_BACKPRESSURED);
     assert_string_equal(profile->topology.queues[sleep->queue].name, "p.second");
