@@ -9,7 +9,10 @@
 #include <errno.h>
 #include <math.h>
 
-#define SERIAL 0.5 /* service that grew to half of what one request after the other would take */
+/* Service that grew half of the way to that of one request after the other; and at the latest where twice and a half as long comes
+ * of many in flight, since the one that was alone may have come first, and so have taken longer than others would. */
+#define SERIAL 0.5
+#define SERIAL_MOST 2.5
 #define SERVED 100 /* requests, before that is said of them */
 #define FULL 0.9 /* average fill; a queue that is drained in batches is never at its limit all the time */
 
@@ -181,7 +184,7 @@ bool weir_facts_serial(const struct weir_profile_slots *slots)
 {
     double each = slots->open_mean > 0 ? slots->in_use_mean / slots->open_mean : 0;
     double least = (double)(slots->end.alone_ns ? slots->end.alone_ns : slots->service.min), median = (double)weir_histogram_quantile(&slots->service, 0.5);
-    return slots->service.count >= SERVED && each >= 2 && least > 0 && median / least >= SERIAL * each;
+    return slots->service.count >= SERVED && each >= 2 && least > 0 && median / least >= fmin(1 + SERIAL * (each - 1), SERIAL_MOST);
 }
 
 double weir_facts_fill(const struct weir_facts *facts, uint32_t queue)
