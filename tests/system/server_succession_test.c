@@ -481,7 +481,8 @@ static void a_program_that_is_no_server_changes_nothing(void **state)
     assert_int_equal(children(&server), 0);
     /* One that says nothing does not hold up the end. */
     write_script(&server, "#!/bin/sh\nexec sleep 1000\n", 0755, path, sizeof path);
-    struct asking asking = { .server = &server, .program = path };
+    const struct harness_server asked = server; /* the thread's own */
+    struct asking asking = { .server = &asked, .program = path };
     assert_int_equal(pthread_create(&thread, NULL, ask, &asking), 0);
     WAIT_FOR(children(&server) == 1);
     harness_stop(&server);

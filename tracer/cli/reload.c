@@ -131,6 +131,15 @@ const struct weir_verb weir_verb_reload = {
               "server finishes the requests that it has, becomes the new program, and goes on with what its connections sent\n"
               "meanwhile. A file with errors, or one that can't be started (an address in use), changes nothing.\n"
               "\n"
+              "Clients notice a pause: some milliseconds more than the slowest request under way takes, and about 40 ms for each\n"
+              "100,000 events of an index that has the same name in both files and takes them along. A request that takes longer than\n"
+              "the server's --drain is given up, with its connection. What was counted begins anew.\n"
+              "\n"
+              "A connection ends, when its replies are written, where it can't go on: with TLS, or where its pipeline listens\n"
+              "no more, has got TLS or another protocol, or does not allow its address any more.\n"
+              "\n"
+              "A signal that comes in the pause is followed after it.\n"
+              "\n"
               "SIGHUP does the same with the file that `weir run` was given, or with the program that `weir build` wrote, which\n"
               "may have been written anew since.\n",
 };
