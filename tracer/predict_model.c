@@ -19,7 +19,6 @@
 #define FACTORS 100u   /* of the table that a service time becomes: its percentiles */
 #define FACTOR_TOP 0.99 /* what lies above is mostly the scheduler's doing, not the stage's */
 #define CLOSED_MIN 1.5 /* requests under way on a connection, from which on it waits for the server */
-#define SYNC_MIN 0.2   /* so much of the time one request under way, never two: it waits for its answer */
 
 struct builder {
     const struct weir_facts *facts;
@@ -301,7 +300,7 @@ static void add_answer(const struct builder *builder, struct path *path, uint32_
 }
 
 /* Does service grow with what is under way on a connection? Then each serves one request after the other. */
-static void add_slots(struct builder *builder, struct path *path, uint32_t index, const struct cost *cost)
+static int add_slots(struct builder *builder, struct path *path, uint32_t index, const struct cost *cost)
 {
     const struct weir_topology_stage *stage = &builder->new->stages[index];
     struct weir_simulate_slots *to = &builder->slots[builder->slots_count];
@@ -309,17 +308,24 @@ static void add_slots(struct builder *builder, struct path *path, uint32_t index
     *to = (struct weir_simulate_slots){ .pool = path->pool, .connections = stage->connections, .in_flight = stage->in_flight };
     for (uint32_t i = 0; i < builder->facts->profile->slots_count; i++) {
         const struct weir_profile_slots *slots = &builder->facts->profile->slots[i];
-        if (slots->stage != old || !slots->service.count)
+        if (slots->stage != old)
             continue;
-        if (weir_facts_serial(slots)) {
-            double each = slots->in_use_mean / slots->open_mean;
-            to->serial = constant(weir_histogram_mean(&slots->service) / each);
+        double mean_ns = weir_facts_service_ns(builder->facts, slots);
+        if (mean_ns <= 0)
+            return weir_error_set(builder->error, WEIR_EXIT_USAGE, EINVAL,
+                                  "nothing came back through the slots of %s in this profile: record again while they answer",
+                                  stage->full_name);
+        if (weir_facts_serial(builder->facts, slots)) {
+            double one_ns = mean_ns * slots->open_mean / slots->in_use_mean;
+            to->serial = constant(one_ns);
+            to->delay = constant(fmax(weir_facts_alone_ns(slots) - one_ns, 0));
         } else {
-            to->delay = shaped(builder, &slots->service, weir_histogram_mean(&slots->service));
+            to->delay = shaped(builder, slots->service.count >= FACTORS ? &slots->service : NULL, mean_ns);
         }
     }
     add_work(path, index, constant(cost->own_ns), constant(0));
     add_step(path, WEIR_SIMULATE_SLOT, index)->slots = builder->slots_count++;
+    return 0;
 }
 
 /* The stages from `pipeline` on, until the answer. */
@@ -338,7 +344,9 @@ static int add_pipeline(struct builder *builder, struct path *path, uint32_t pip
             add_handoff(builder, path, i, &cost);
             break;
         case WEIR_FORWARD: case WEIR_STORE:
-            add_slots(builder, path, i, &cost);
+            rc = add_slots(builder, path, i, &cost);
+            if (rc)
+                return rc;
             break;
         case WEIR_REPLY: case WEIR_DROP:
             add_answer(builder, path, i, &cost);
@@ -373,12 +381,12 @@ static void set_clients(const struct builder *builder, uint32_t index, struct we
     double rate = profile->duration_ns ? accepted * 1e9 / (double)profile->duration_ns : 0;
     to->connections = open && open < 100000 ? (uint32_t)open : 1;
     double each = under_way(way, to->connections, accepted > 0 ? bytes / accepted : 0);
-    bool overlaps = way->end.overlapped > way->begin.overlapped || way->in_flight.max > 1;
+    double silent_ns;
     if (accepted > 0 && each >= CLOSED_MIN && builder->new->ways[index].replies) {
         to->window = (uint32_t)fmin(round(each), 1e5);
-    } else if (accepted > 0 && way->in_flight.count && each >= SYNC_MIN && !overlaps) {
+    } else if (weir_facts_one_by_one(builder->facts, index, &silent_ns)) {
         to->window = 1;
-        to->think = constant(fmax(1 - each, 0) * to->connections * 1e9 / rate);
+        to->think = constant(silent_ns);
     } else {
         to->rate_per_s = rate;
     }

@@ -180,7 +180,7 @@ static const char *without_cause(const struct weir_facts *facts, struct weir_are
 {
     uint32_t pool = least_to_spare(facts);
     double spare = 1 - facts->pools[pool].held, waiting = weir_facts_waiting(facts, pool);
-    if (spare < WEIR_RULE_SPARE && waiting >= facts->topology->pools[pool].threads)
+    if (spare < WEIR_RULE_SPARE && spare > 1 - WEIR_RULE_SATURATED && waiting >= facts->topology->pools[pool].threads)
         return weir_arena_printf(arena, "unclear: pool %s has %.0f %% of its time to spare, yet %.0f items wait for it on average; record "
                                  "for longer, on a quieter machine", facts->topology->pools[pool].name, spare * 100, waiting);
     if (spare > 1 - WEIR_RULE_SATURATED && facts->pools[pool].share[WEIR_STATE_BACKPRESSURED] < WEIR_RULE_LEAST) {

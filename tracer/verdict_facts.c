@@ -9,11 +9,13 @@
 #include <errno.h>
 #include <math.h>
 
-/* Service that grew half of the way to that of one request after the other; and at the latest where twice and a half as long comes
- * of many in flight, since the one that was alone may have come first, and so have taken longer than others would. */
-#define SERIAL 0.5
+#define REQUESTS 100       /* before "never" is said of them */
+#define MEETINGS 10        /* so many would have overlapped an earlier one, had they come at random */
+#define OVERLAP 0.01       /* of all: a stray one (a reconnect, a second thread at the start) is no pipelining */
+#define SILENCE_NS 10e6    /* a round trip within a region */
+/* Service that is so many times a lone request's is that of one after the other, however many are in flight: the one that was alone may
+ * have come first, and so have taken longer than others would. */
 #define SERIAL_MOST 2.5
-#define SERVED 100 /* requests, before that is said of them */
 #define FULL 0.9 /* average fill; a queue that is drained in batches is never at its limit all the time */
 
 uint64_t weir_facts_grown(uint64_t begin, uint64_t end)
@@ -171,6 +173,21 @@ double weir_facts_free_cpus(const struct weir_facts *facts)
     return fmax(facts->cpus - (isnan(facts->busy_cpus) ? facts->server_cpus : facts->busy_cpus), 0);
 }
 
+/* A connection never has a second request under way, though requests that know nothing of each other would have met by now; and it
+ * asks again so soon after each answer that it can hardly have waited for anything else. What comes later may be leisure: a server
+ * can't tell it from a long way. */
+bool weir_facts_one_by_one(const struct weir_facts *facts, uint32_t way, double *silent_ns)
+{
+    const struct weir_profile_way *measured = &facts->profile->ways[way];
+    double accepted = (double)weir_facts_grown(measured->begin.accepted, measured->end.accepted);
+    double overlapped = (double)weir_facts_grown(measured->begin.overlapped, measured->end.overlapped);
+    if (!facts->topology->ways[way].replies || !measured->in_flight.count || measured->in_flight.max > 1 || accepted < REQUESTS)
+        return false;
+    double busy = weir_histogram_mean(&measured->in_flight);
+    *silent_ns = (1 - busy) * (double)measured->end.connections * (double)facts->profile->duration_ns / accepted;
+    return accepted * busy >= MEETINGS && overlapped <= OVERLAP * accepted && *silent_ns <= SILENCE_NS;
+}
+
 double weir_facts_waiting(const struct weir_facts *facts, uint32_t pool)
 {
     double items = 0;
@@ -180,11 +197,23 @@ double weir_facts_waiting(const struct weir_facts *facts, uint32_t pool)
     return items;
 }
 
-bool weir_facts_serial(const struct weir_profile_slots *slots)
+double weir_facts_alone_ns(const struct weir_profile_slots *slots)
 {
-    double each = slots->open_mean > 0 ? slots->in_use_mean / slots->open_mean : 0;
-    double least = (double)(slots->end.alone_ns ? slots->end.alone_ns : slots->service.min), median = (double)weir_histogram_quantile(&slots->service, 0.5);
-    return slots->service.count >= SERVED && each >= 2 && least > 0 && median / least >= fmin(1 + SERIAL * (each - 1), SERIAL_MOST);
+    double shortest = (double)slots->service.min; /* of the window, in which a connection may have been less busy */
+    return slots->end.alone_ns ? fmin((double)slots->end.alone_ns, shortest > 0 ? shortest : INFINITY) : shortest;
+}
+
+double weir_facts_service_ns(const struct weir_facts *facts, const struct weir_profile_slots *slots)
+{
+    double finished = (double)weir_facts_grown(slots->begin.finished, slots->end.finished);
+    return finished > 0 ? slots->in_use_mean * (double)facts->profile->duration_ns / finished : 0;
+}
+
+bool weir_facts_serial(const struct weir_facts *facts, const struct weir_profile_slots *slots)
+{
+    double each = slots->open_mean > 0 ? slots->in_use_mean / slots->open_mean : 0, alone = weir_facts_alone_ns(slots);
+    /* Side by side that is 1, one after the other it is `each`: which of the two is it nearer to, by ratio? */
+    return each >= 2 && alone > 0 && weir_facts_service_ns(facts, slots) / alone >= fmin(sqrt(each), SERIAL_MOST);
 }
 
 double weir_facts_fill(const struct weir_facts *facts, uint32_t queue)

@@ -45,12 +45,17 @@ const struct weir_profile_row *weir_facts_row(const struct weir_profile *profile
 uint64_t weir_facts_grown(uint64_t begin, uint64_t end);
 /* The CPUs that nobody used. */
 double weir_facts_free_cpus(const struct weir_facts *facts);
+/* Do the clients of a way in wait for each answer before they ask again? `silent_ns` is how long after it they ask. */
+bool weir_facts_one_by_one(const struct weir_facts *facts, uint32_t way, double *silent_ns);
 /* Items that wait for a thread of the pool, on average. */
 double weir_facts_waiting(const struct weir_facts *facts, uint32_t pool);
-/* Does a connection of the slots serve one request after the other? Then one that comes last waits for all before it: service grows
- * with the number in use. A request that had its connection to itself took what a request takes; without one, the shortest service
- * of the window is that of a connection that was least busy. */
-bool weir_facts_serial(const struct weir_profile_slots *slots);
+/* Does a connection of the slots serve one request after the other? Then one that comes last waits for all before it, and service
+ * grows with the number in use, from what a request takes that has its connection to itself. */
+bool weir_facts_serial(const struct weir_facts *facts, const struct weir_profile_slots *slots);
+/* What a request takes on average, ns, by Little's law: what is in use is so for as long as its service takes; 0: none came back. */
+double weir_facts_service_ns(const struct weir_facts *facts, const struct weir_profile_slots *slots);
+/* What such a request takes at best, ns; 0: unknown. */
+double weir_facts_alone_ns(const struct weir_profile_slots *slots);
 /* How full the queue was on average, by items or bytes, whichever is nearer to its limit; NAN: unknown. Of one connection for a ring. */
 double weir_facts_fill(const struct weir_facts *facts, uint32_t queue);
 /* Full most of the time, so that whoever pushes waits or is refused. */

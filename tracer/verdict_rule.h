@@ -21,8 +21,8 @@
 #define WEIR_RULE_SATURATED 0.9
 /* A stage that takes half of its pool's time is the pool's limit; below that it is the pool itself, and no single stage. */
 #define WEIR_RULE_MAIN_STAGE 0.5
-/* A pool that has no time to spare, but works less than a quarter of it, only waits: for a CPU, a slot or a lock. */
-#define WEIR_RULE_OWN 0.25
+/* A pool that has no time to spare, but works less than a third of it, mostly waits: for a CPU, a slot or a lock. */
+#define WEIR_RULE_OWN 0.33
 /* A pool with less than a quarter to spare, before which items wait all the same, is fed in fits: too little to say it idles. */
 #define WEIR_RULE_SPARE 0.25
 /* What explains less than a tenth is within what two runs of the same server differ by. */
@@ -35,12 +35,6 @@
 #define WEIR_RULE_CPU_BUSY 0.95
 /* The server alone uses that much of the CPUs: then their being used up is its own doing. Also where nobody knows of the others. */
 #define WEIR_RULE_CPU_OWN 0.8
-/* A connection with a request under way for less than a fifth of the time may as well have nothing to ask. */
-#define WEIR_RULE_IN_FLIGHT 0.2
-/* Requests that overlapped an earlier one, of all: a stray one (a reconnect, a second thread at the start) is no pipelining. */
-#define WEIR_RULE_OVERLAP 0.01
-/* So many requests, before "never" is said of them. */
-#define WEIR_RULE_REQUESTS 100u
 /* Slots at capacity that often are the limit, if workers waited for them. */
 #define WEIR_RULE_SLOTS_FULL 0.3
 /* No line is drawn farther than that from what was measured: eight times the threads, slots or connections of now. */

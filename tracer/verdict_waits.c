@@ -8,10 +8,12 @@
 
 /* --- round trips ------------------------------------------------------------------------------------------------------------ */
 
-static bool any_saturated(const struct weir_facts *facts)
+/* Has the server itself no time to spare? Threads that wait for a CPU while one request after the other comes are no sign of that:
+ * with more of them under way, these waits would overlap with work. */
+static bool is_busy(const struct weir_facts *facts)
 {
     for (uint32_t i = 0; i < facts->topology->pool_count; i++)
-        if (weir_rule_is_saturated(facts, i))
+        if (weir_rule_is_saturated(facts, i) && facts->pools[i].held - facts->pools[i].share[WEIR_STATE_RUNNABLE] >= WEIR_RULE_MAIN_STAGE)
             return true;
     return weir_rule_owns_cpus(facts);
 }
@@ -25,33 +27,30 @@ static uint32_t runs_most(const struct weir_facts *facts)
     return most;
 }
 
-/* Requests that come one at a time, to a server that could do more. That a connection has one under way for much of the time, and
- * never a second, tells a client that waits for its answer from one that has little to ask. */
+/* Requests that come one at a time, to a server that could do more. */
 static void judge_way(const struct weir_facts *facts, struct weir_draft *draft, uint32_t index)
 {
     const struct weir_profile_way *way = &facts->profile->ways[index];
-    uint64_t accepted = weir_facts_grown(way->begin.accepted, way->end.accepted);
-    uint64_t overlapped = weir_facts_grown(way->begin.overlapped, way->end.overlapped);
     uint32_t pool = runs_most(facts);
-    if (!facts->topology->ways[index].replies || !way->in_flight.count || pool == WEIR_NONE || accepted < WEIR_RULE_REQUESTS)
+    double silent_ns;
+    if (pool == WEIR_NONE || facts->pools[pool].whole_ns <= 0 || !weir_facts_one_by_one(facts, index, &silent_ns))
         return;
-    double in_flight = weir_histogram_mean(&way->in_flight), runs = facts->pools[pool].share[WEIR_STATE_RUNNING];
-    if (way->in_flight.max > 1 || in_flight < WEIR_RULE_IN_FLIGHT || (double)overlapped > WEIR_RULE_OVERLAP * (double)accepted ||
-        facts->pools[pool].whole_ns <= 0)
-        return;
+    double runs = facts->pools[pool].share[WEIR_STATE_RUNNING];
     weir_draft_cause(draft, facts, "round_trip", WEIR_NONE, 1 - runs);
     weir_draft_text(draft, "round-trip bound: connections never have more than 1 request in flight; pipeline or batch");
     weir_draft_evidence(draft, "%s: of %llu requests on %llu connections %llu came while an earlier one was not answered yet",
-                        facts->topology->ways[index].name, (unsigned long long)accepted, (unsigned long long)way->end.connections,
-                        (unsigned long long)overlapped);
-    weir_draft_evidence(draft, "each connection waits for its answer %.0f %% of the time, and is silent for the rest", in_flight * 100);
+                        facts->topology->ways[index].name, (unsigned long long)weir_facts_grown(way->begin.accepted, way->end.accepted),
+                        (unsigned long long)way->end.connections,
+                        (unsigned long long)weir_facts_grown(way->begin.overlapped, way->end.overlapped));
+    weir_draft_evidence(draft, "a connection has a request here %.1f %% of the time, and asks again %.3f ms after its answer",
+                        100 * weir_histogram_mean(&way->in_flight), silent_ns / 1e6);
     weir_draft_evidence(draft, "no pool runs more than %.0f %% of its time (%s)", runs * 100, facts->topology->pools[pool].name);
     weir_rule_say_states(facts, draft, pool);
 }
 
 void weir_rule_round_trip(const struct weir_facts *facts, struct weir_draft *draft)
 {
-    for (uint32_t i = 0; i < facts->topology->way_count && !any_saturated(facts); i++)
+    for (uint32_t i = 0; i < facts->topology->way_count && !is_busy(facts); i++)
         judge_way(facts, draft, i);
 }
 
@@ -69,7 +68,7 @@ static void advise_slots(const struct weir_facts *facts, struct weir_draft *draf
     /* The slots that would be in use if nobody had to wait for one. */
     double growth = fmin(1 / fmax(1 - waited, 1 / WEIR_RULE_MOST_GROWTH), WEIR_RULE_MOST_GROWTH);
     uint32_t connections = grown_by(stage->connections, growth);
-    if (weir_facts_serial(slots))
+    if (weir_facts_serial(facts, slots))
         weir_draft_text(draft, "%s; each connection serves one request after the other, so raise connections: more in_flight only waits "
                         "longer", what);
     else
@@ -94,9 +93,9 @@ static void judge_slots(const struct weir_facts *facts, struct weir_draft *draft
         advise_slots(facts, draft, slots, what, waited);
     weir_draft_evidence(draft, "%.1f of %llu slots in use on average, %.1f of %u connections open", slots->in_use_mean,
                         (unsigned long long)stage->connections * stage->in_flight, slots->open_mean, stage->connections);
-    if (slots->service.count)
-        weir_draft_evidence(draft, "a request took %.3f ms (median; the fastest one %.3f ms), so %.0f a second came back from each "
-                            "connection", (double)weir_histogram_quantile(&slots->service, 0.5) / 1e6, (double)slots->service.min / 1e6,
+    if (finished)
+        weir_draft_evidence(draft, "a request took %.3f ms on average, so %.0f a second came back from each connection",
+                            weir_facts_service_ns(facts, slots) / 1e6,
                             slots->open_mean > 0 ? (double)finished * 1e9 / window_ns / slots->open_mean : 0);
     if (slots->end.alone_ns)
         weir_draft_evidence(draft, "with its connection to itself a request took %.3f ms, at the best since the server started",
@@ -141,7 +140,7 @@ static void judge_lock(const struct weir_facts *facts, struct weir_draft *draft,
                         facts->topology->queues[sleep->queue].name, name, waits * 100);
     else if (row)
         weir_draft_text(draft, "a lock in %s%s%s holds pool %s up: its threads wait for locks %.0f %% of their time", row->name,
-                        sleep->site ? ", taken by " : "", sleep->site ? sleep->site : "", name, waits * 100);
+                        sleep->site ? ", taken in " : "", sleep->site ? sleep->site : "", name, waits * 100);
     else
         weir_draft_text(draft, "locks hold pool %s up: its threads wait for them %.0f %% of their time", name, waits * 100);
     if (sleep && sleep->count)

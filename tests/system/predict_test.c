@@ -21,9 +21,9 @@ static struct weir_profile *measure(const char *text, const char *load)
     struct harness_server server;
     char options[256];
     harness_run(&server, text);
-    snprintf(options, sizeof options, "%s --wait 20s --duration %ums", load, WINDOW_MS + 1500);
+    snprintf(options, sizeof options, "%s --wait 20s --duration %ums", load, WINDOW_MS + 2500);
     pid_t driver = recording_load(&server, options);
-    usleep(800000);
+    recording_load_runs(&server, "p");
     struct weir_profile *profile = recording_take(&server, WEIR_MODE_LIGHT, WINDOW_MS);
     recording_wait(driver); /* refusals count as failed */
     harness_stop(&server);
@@ -97,12 +97,30 @@ static void a_tenth_of_the_limit(void **state)
     check(LIMIT("120", "block"), LIMIT("12", "block"), PIPELINED);
 }
 
+/* Ten times the slots, before a server that has time for all of them. */
+static void ten_times_the_slots(void **state)
+{
+    (void)state;
+    RECORDING_NEEDS_BPF();
+    struct harness_server behind;
+    char texts[2][1024];
+    harness_run(&behind, "pool io threads 1\npool workers threads 40\n" HEAD "    handoff workers limit 256KiB full block\n"
+                         "    busy 20us pause 20ms\n" TAIL);
+    for (int i = 0; i < 2; i++)
+        snprintf(texts[i], sizeof texts[i],
+                 "pool io threads 1\npool workers threads 4\n" HEAD "    handoff workers limit 256KiB full block\n    decode riemann\n"
+                 "    forward riemann 127.0.0.1:%d connections 1 in_flight %d\n    encode riemann\n    reply\n}\n", behind.port, i ? 20 : 2);
+    check(texts[0], texts[1], PIPELINED);
+    harness_stop(&behind);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_handoff_moved),
         cmocka_unit_test(the_workers_doubled),
         cmocka_unit_test(a_tenth_of_the_limit),
+        cmocka_unit_test(ten_times_the_slots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

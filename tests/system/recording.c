@@ -61,6 +61,19 @@ void recording_load_wait(pid_t load)
     assert_int_equal(recording_wait(load), 0);
 }
 
+void recording_load_runs(struct harness_server *server, const char *way)
+{
+    for (int i = 0; i < 200; i++) {
+        usleep(50000);
+        harness_counters_refresh(server);
+        if (harness_counter(server, "ways_in", way, "answered") > 0) {
+            usleep(500000);
+            return;
+        }
+    }
+    fail_msg("the load got no answer");
+}
+
 struct weir_profile *recording_take(const struct harness_server *server, enum weir_mode mode, unsigned duration_ms)
 {
     return recording_take_with(server, &(struct weir_session_options){ .mode = mode }, duration_ms);

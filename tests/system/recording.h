@@ -27,6 +27,9 @@ pid_t recording_load(const struct harness_server *server, const char *options);
 /* Waits for it; it must have had no failure. Returns the messages that it sent. */
 void recording_load_wait(pid_t load);
 
+/* Returns when the load has got answers by the way in for half a second: a process that starts late is no part of what is measured. */
+void recording_load_runs(struct harness_server *server, const char *way);
+
 /* Records for `duration_ms`; the caller frees the profile. It must have no loss and no violation. */
 struct weir_profile *recording_take(const struct harness_server *server, enum weir_mode mode, unsigned duration_ms);
 struct weir_session_options;

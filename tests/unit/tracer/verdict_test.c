@@ -319,8 +319,12 @@ static void one_request_at_a_time_is_round_trip_bound(void **state)
     profile->ways[0].end.overlapped = 5000;
     assert_finds_nothing(profile);
     weir_profile_free(profile);
-    /* A connection that is mostly silent has little to ask. */
-    profile = one_at_a_time(0.05);
+    /* Far away it is under way for most of the time, and asks again 2 ms after its answer. */
+    profile = one_at_a_time(0.02);
+    profile->ways[0].end.connections = 25;
+    assert_string_equal(verdict_of(profile).kind, "round_trip");
+    /* Whoever asks again 20 ms later may have had nothing to ask. */
+    profile->ways[0].end.connections = 250;
     assert_finds_nothing(profile);
     weir_profile_free(profile);
     /* Nobody looked. */
@@ -378,6 +382,14 @@ static void a_connection_that_serves_one_by_one_needs_others(void **state)
     struct weir_verdict verdict = verdict_of(profile);
     assert_string_equal(verdict.kind, "starved");
     assert_non_null(strstr(verdict.text, "raise connections: more in_flight only waits longer"));
+    weir_profile_free(profile);
+    /* In this window all of them waited alike; that it was otherwise once is what tells. */
+    profile = short_of_slots(100000000, 100000000);
+    assert_null(strstr(verdict_of(profile).text, "only waits longer"));
+    profile->slots[0].end.alone_ns = 98000000;
+    assert_null(strstr(verdict_of(profile).text, "only waits longer"));
+    profile->slots[0].end.alone_ns = 150000;
+    assert_non_null(strstr(verdict_of(profile).text, "only waits longer"));
     weir_profile_free(profile);
 }
 
