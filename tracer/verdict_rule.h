@@ -25,6 +25,8 @@
 #define WEIR_RULE_OWN 0.33
 /* A pool with less than a quarter to spare, before which items wait all the same, is fed in fits: too little to say it idles. */
 #define WEIR_RULE_SPARE 0.25
+/* A pool that works three quarters of its time is near its limit, even if requests come one at a time. */
+#define WEIR_RULE_BUSY 0.75
 /* What explains less than a tenth is within what two runs of the same server differ by. */
 #define WEIR_RULE_LEAST 0.1
 /* Sizing in constant time costs less than a thousandth; a hundredth is an estimate, told from that even in a short window. */

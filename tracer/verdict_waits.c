@@ -13,7 +13,7 @@
 static bool is_busy(const struct weir_facts *facts)
 {
     for (uint32_t i = 0; i < facts->topology->pool_count; i++)
-        if (weir_rule_is_saturated(facts, i) && facts->pools[i].held - facts->pools[i].share[WEIR_STATE_RUNNABLE] >= WEIR_RULE_MAIN_STAGE)
+        if (weir_rule_is_saturated(facts, i) && facts->pools[i].held - facts->pools[i].share[WEIR_STATE_RUNNABLE] >= WEIR_RULE_BUSY)
             return true;
     return weir_rule_owns_cpus(facts);
 }
@@ -27,7 +27,8 @@ static uint32_t runs_most(const struct weir_facts *facts)
     return most;
 }
 
-/* Requests that come one at a time, to a server that could do more. */
+/* Requests that come one at a time, to a server that could do more. Then the clients hold it back, and all of their time is round
+ * trips: in some of it the server works, or waits for a CPU, but nobody has anything else for it to do. */
 static void judge_way(const struct weir_facts *facts, struct weir_draft *draft, uint32_t index)
 {
     const struct weir_profile_way *way = &facts->profile->ways[index];
@@ -36,7 +37,7 @@ static void judge_way(const struct weir_facts *facts, struct weir_draft *draft, 
     if (pool == WEIR_NONE || facts->pools[pool].whole_ns <= 0 || !weir_facts_one_by_one(facts, index, &silent_ns))
         return;
     double runs = facts->pools[pool].share[WEIR_STATE_RUNNING];
-    weir_draft_cause(draft, facts, "round_trip", WEIR_NONE, 1 - runs);
+    weir_draft_cause(draft, facts, "round_trip", WEIR_NONE, 1);
     weir_draft_text(draft, "round-trip bound: connections never have more than 1 request in flight; pipeline or batch");
     weir_draft_evidence(draft, "%s: of %llu requests on %llu connections %llu came while an earlier one was not answered yet",
                         facts->topology->ways[index].name, (unsigned long long)weir_facts_grown(way->begin.accepted, way->end.accepted),
