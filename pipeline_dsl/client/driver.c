@@ -87,11 +87,11 @@ static void alight(struct weir_driver_connection *connection, bool answered, boo
         driver->time_under_way += (double)took;
     if (!good)
         return;
-    client->acked++;
     if (!query)
         weir_histogram_add(&slice->latency, took, 1);
     if (ride->since < driver->measure_from)
         return;
+    client->acked++;
     weir_histogram_add(query ? &driver->part.query_latency : &driver->part.latency, took, 1);
 }
 
@@ -506,8 +506,8 @@ static void send_datagram(struct weir_driver_connection *connection)
     if (good && driver->now >= driver->measure_from) {
         driver->part.measured++;
         driver->part.measured_events += events;
+        connection->clients[connection->turn].acked++;
     }
-    connection->clients[connection->turn].acked += good;
     connection->turn = connection->turn + 1 == connection->client_count ? 0 : connection->turn + 1;
     atomic_fetch_add_explicit(good ? &driver->progress_acked : &driver->progress_failed, 1, memory_order_relaxed);
     if (good)

@@ -21,7 +21,7 @@ enum weir_driver_phase { WEIR_DRIVER_SENDING, WEIR_DRIVER_WAITING, WEIR_DRIVER_G
 
 /* A virtual client. */
 struct weir_driver_client {
-    uint64_t acked;      /* messages; batch: events */
+    uint64_t acked;      /* messages since the ramp; batch: events */
     uint64_t ready_at;   /* when it wanted to send what it sends next */
     uint32_t under_way;
 };

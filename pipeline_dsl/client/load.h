@@ -76,8 +76,8 @@ struct weir_load_report {
     uint64_t measured, measured_events; /* messages and events that ended well, of those sent after the ramp */
     uint64_t unsent;                 /* due by the rate, and never sent, for want of room or of time; batch: events */
     uint64_t queries, queries_acked; /* of these messages */
-    uint64_t duration_ns;            /* from the end of the ramp to the last answer, or to the end of the sending by time or by the caller
-                                        if that is later; to the end of all when no answer came */
+    uint64_t duration_ns;            /* from the end of the ramp to the last answer, or to when time or the caller ended the
+                                        sending if that is later; to the end of all when no answer came */
     uint64_t cpu_ns;                 /* of the driver's own threads */
     uint64_t busiest_ns;             /* of the one that used most */
     uint64_t wall_ns;                /* that they ran */
@@ -86,7 +86,7 @@ struct weir_load_report {
     struct weir_histogram latency;   /* ns, of what was acknowledged: messages, in mode batch events; without queries */
     struct weir_histogram query_latency;
     double in_flight;                /* that were waiting for their answer on average, their turn included (Little's law) */
-    uint64_t client_least, client_most; /* what the slowest and the fastest client got acknowledged; batch: events */
+    uint64_t client_least, client_most; /* what the slowest and the fastest client got acknowledged since the ramp; batch: events */
     double client_mean;
     char refusal[256];               /* what the first refusal said, or why the first datagram was not taken; "": none */
     struct weir_load_slice *slices;  /* [slice_count], of slice_ns each, from the first message on */

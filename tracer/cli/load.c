@@ -28,6 +28,7 @@
 #define CLIENTS_MOST 100000u
 #define IN_FLIGHT_MOST 1000000u
 #define UNDER_WAY_MOST 50000000u
+#define LOOPS_MOST 1000000000000u
 #define THREADS_MOST 256u
 #define LEVELS_MOST 64u
 #define DESCRIPTION_MOST 4096u
@@ -221,9 +222,9 @@ static int parse_option(int option, const char *name, struct wish *wish)
     case THREADS:
         return parse_size(name, 1, THREADS_MOST, &load->threads, "a number of threads from 1 to 256");
     case LOOPS:
-        return parse_count(optarg, UINT64_MAX / CLIENTS_MOST, &load->loops)
+        return parse_count(optarg, LOOPS_MOST, &load->loops)
                    ? 0
-                   : bad(name, optarg, "a number of messages that each client is to send");
+                   : bad(name, optarg, "a number of messages for each client, from 1 to 1000000000000");
     case LINGER:
         wish->has_linger = true;
         return parse_time(name, &load->linger_ns);
@@ -553,7 +554,7 @@ static int run(int argc, char **argv)
     struct weir_error error = WEIR_ERROR_INIT, later = WEIR_ERROR_INIT;
     struct weir_workload workload = { .bytes = WEIR_BUFFER_INIT };
     struct load_level *levels = calloc(wish.levels, sizeof *levels);
-    struct load_sweep sweep = { .levels = levels };
+    struct load_sweep sweep = { .levels = levels, .wanted = wish.levels };
     bool failed = false;
     raise_files();
     wish.load.stop_fd = signals();

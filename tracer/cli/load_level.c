@@ -195,7 +195,7 @@ void load_print_level(struct weir_buffer *out, const struct load_level *level)
     if (!level->options.datagram)
         weir_buffer_printf(out, "  %-11s %12.1f messages on average, waiting for their turn included\n", "in flight",
                            report->in_flight);
-    if (level->options.clients > 1)
+    if (level->options.clients > 1 && report->measured)
         weir_buffer_printf(out, "  %-11s %11.0f %% of a fair share for the slowest client\n", "fairness", load_fairness(report) * 100);
     weir_buffer_printf(out, "  %-11s %12s of sending%s%s\n", "duration", load_duration((double)report->duration_ns, a),
                        level->options.datagram ? "" : " and answers", said[report->end]);
@@ -219,6 +219,25 @@ static void print_profiles(struct weir_buffer *out, const struct load_sweep *swe
     }
     if (!*heading)
         weir_buffer_putc(out, '\n');
+}
+
+/* That the sweep ended before its time, for whoever reads the table alone. */
+static void print_cut_short(struct weir_buffer *out, const struct load_sweep *sweep)
+{
+    const struct load_level *last = &sweep->levels[sweep->count - 1];
+    size_t missing = sweep->wanted - sweep->count;
+    char a[32];
+    if (last->report.end == WEIR_LOAD_STOPPED || last->report.end == WEIR_LOAD_LOST)
+        weir_buffer_printf(out, "\nthe level of %s client%s ended early: %s",
+                           load_grouped((double)last->options.clients, a), last->options.clients == 1 ? "" : "s",
+                           last->report.end == WEIR_LOAD_STOPPED ? "stopped by a signal" : "no connection was left");
+    else if (missing)
+        weir_buffer_puts(out, "\nthe sweep ended early");
+    else
+        return;
+    if (missing)
+        weir_buffer_printf(out, "; %zu level%s not run", missing, missing == 1 ? " was" : "s were");
+    weir_buffer_putc(out, '\n');
 }
 
 static void print_row(struct weir_buffer *out, const struct load_level *level, bool server, const struct load_sweep *sweep)
@@ -277,6 +296,7 @@ void load_print_table(struct weir_buffer *out, const struct load_sweep *sweep)
         print_failures(out, report);
         print_unmeasured(out, &sweep->levels[i]);
     }
+    print_cut_short(out, sweep);
     weir_buffer_puts(
         out,
         "\nlatency by quantile; in flight: messages, waiting for their turn included; slowest: what the slowest client got of a\n"

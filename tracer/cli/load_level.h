@@ -25,6 +25,7 @@ struct load_level {
 
 struct load_sweep {
     struct load_level *levels; /* [count] */
+    size_t wanted; /* levels that were asked for; fewer ran where it was cut short */
     size_t count;
     bool has_scaling;
     struct weir_scaling scaling;
