@@ -186,6 +186,16 @@ static void widen(struct weir_prediction_figure *figure, double measured, double
     figure->high = fmax(figure->high, figure->value * fmax(measured / simulated, 1));
 }
 
+/* What others use of the CPUs may grow with the messages: the clients on this machine, a database. If all of it does, there are CPUs
+ * for so many and no more. */
+static void widen_by_others(struct weir_prediction *prediction, const struct weir_facts *facts)
+{
+    double others = isnan(facts->busy_cpus) ? 0 : fmax(facts->busy_cpus - facts->server_cpus, 0);
+    double each = prediction->cpus.value / prediction->messages_per_s.value + others / prediction->messages_per_s.now;
+    if (others > 0 && each > 0)
+        prediction->messages_per_s.low = fmin(prediction->messages_per_s.low, facts->cpus / each);
+}
+
 static double measured_per_s(const struct weir_profile *profile, bool events)
 {
     uint64_t sum = 0;
@@ -320,6 +330,7 @@ static int conclude(struct predictor *predictor, const struct weir_topology *top
         .cpus = FIGURE(predictor->facts.server_cpus, cpus), .simulated_per_s = self->per_s,
     };
     widen(&prediction->messages_per_s, now, self->per_s);
+    widen_by_others(prediction, &predictor->facts);
     double each = events > 0 && now > 0 ? events / now : NAN;
     prediction->events_per_s = (struct weir_prediction_figure){ events > 0 ? events : NAN, prediction->messages_per_s.value * each,
                                                                prediction->messages_per_s.low * each, prediction->messages_per_s.high * each };

@@ -53,5 +53,18 @@ const struct weir_verb weir_verb_explain = {
     .name = "explain",
     .usage = "PROFILE [--json]",
     .summary = "says what holds the server back, with the evidence",
+    .manual =
+        "The first cause explains most of the time of whoever holds the server back; others follow with `then:`. Below each stands its\n"
+        "evidence, and the line of the file that would mend it.\n\n"
+        "  round_trip  clients wait for each answer before they ask again\n"
+        "  size        messages are walked to guess their size\n"
+        "  starved     workers wait for slots of a `forward` or `store`: too few, or of connections that serve one by one\n"
+        "  stage       one stage takes the time of its pool; full queues before it are evidence, and a longer one changes nothing\n"
+        "  pool        a pool is used up by no single stage, or one loop of it is\n"
+        "  lock        threads wait for a lock, with the function that takes it\n"
+        "  cpu         the CPUs are used up, with those who use them\n"
+        "  downstream  clients leave their answers unread, or a pool behind a full queue idles\n"
+        "  idle        no cause: it is not the server\n"
+        "  unclear     what was measured does not tell, with what is missing\n",
     .run = run,
 };
