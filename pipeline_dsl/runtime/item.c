@@ -108,7 +108,7 @@ static const uint8_t failed_without_text[] = { 0, 0, 0, 2, 0x10, 0 };
 static void reply_error(struct weir_item *item, const char *text, size_t size)
 {
     struct weir_message answer = { .has_ok = true, .ok = false, .error = { (const uint8_t *)text, size } };
-    weir_buffer_clear(&item->reply);
+    weir_buffer_release(&item->reply); /* what a query found can be large, and would wait with the refusal */
     item->reply_kind = WEIR_REPLY_BYTES;
     if (weir_message_encode_framed(&answer, &item->reply, NULL) == 0 && !item->reply.failed)
         return;

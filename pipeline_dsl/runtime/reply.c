@@ -98,8 +98,10 @@ void weir_conn_complete(struct weir_conn *conn, struct weir_item *item)
     }
     if (item->reply_kind == WEIR_REPLY_BYTES) {
         /* The ring's block goes on with the size that it has counted, which stays the item's. */
-        if (conn->ring_bytes && conn->ring_bytes + item->reply.length > WEIR_REPLY_RING_BYTES)
+        if (conn->ring_bytes && conn->ring_bytes + item->reply.length > WEIR_REPLY_RING_BYTES) {
             weir_item_refuse(item, "overloaded: %zu bytes of replies wait for this connection to read them", conn->ring_bytes);
+            __atomic_store_n(&conn->overloaded, true, __ATOMIC_RELAXED);
+        }
         conn->ring_bytes += item->reply.length;
     }
     *place(conn, item->sequence) = item;
@@ -123,6 +125,13 @@ static void measure_latency(struct weir_conn *conn, const struct weir_item *item
     weir_mutex_unlock(&loop->mutex);
 }
 
+static void ring_give(struct weir_conn *conn, size_t bytes)
+{
+    conn->ring_bytes -= bytes;
+    if (conn->overloaded && conn->ring_bytes <= WEIR_REPLY_RING_BYTES / 2)
+        __atomic_store_n(&conn->overloaded, false, __ATOMIC_RELAXED);
+}
+
 /* The head of the ring has been written. Returns its size in the ring's block. */
 static size_t head_done(struct weir_conn *conn)
 {
@@ -131,7 +140,7 @@ static size_t head_done(struct weir_conn *conn)
     size_t bytes = item->size_bytes;
     *head = NULL;
     if (item->reply_kind == WEIR_REPLY_BYTES)
-        conn->ring_bytes -= item->reply.length;
+        ring_give(conn, item->reply.length);
     if (__builtin_expect(item->born_ns != 0, 0))
         measure_latency(conn, item);
     if (item->record.tick_count)

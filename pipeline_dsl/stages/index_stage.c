@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "pipeline_dsl/runtime/conn.h"
 #include "pipeline_dsl/stages/index_query.h"
 #include "pipeline_dsl/stages/stages.h"
 
@@ -34,6 +35,10 @@ enum weir_outcome weir_stage_index(struct weir_thread *thread, struct weir_item 
     }
     if (!message->query.data || item->answer_failed || !weir_item_owes_reply(item))
         return WEIR_NEXT;
+    if (weir_conn_overloaded(item)) {
+        fail(item, "overloaded: replies wait for this connection to read them");
+        return WEIR_NEXT;
+    }
     struct weir_error error = WEIR_ERROR_INIT;
     weir_buffer_release(&item->reply); /* of an index that stands before this one */
     if (weir_index_query(index, message->query, &item->reply, &error) != 0)

@@ -26,7 +26,7 @@
 #include "pipeline_dsl/wire/message.h"
 
 #define TIMEOUT_S 20
-#define REPLY_MOST 65536u
+#define REPLY_MOST (1u << 20)
 
 /* --- programs ------------------------------------------------------------------------------------------------------------ */
 

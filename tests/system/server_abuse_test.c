@@ -142,11 +142,61 @@ static void an_exploding_expression_is_told_and_others_are_served(void **state)
     close(fd);
 }
 
+/* 256 events of 3 KiB: a reply to `true` has 0.75 MiB, of which 85 fit. */
+static void fill_with_large_events(int fd)
+{
+    char service[16], *text = repeat("x", (size_t)3 << 10, "");
+    for (int i = 0; i < 256; i++) {
+        snprintf(service, sizeof service, "large %d", i);
+        struct weir_event event = { .host = { (const uint8_t *)"h", 1 }, .service = { (const uint8_t *)service, strlen(service) },
+                                    .description = { (const uint8_t *)text, strlen(text) } };
+        struct weir_message message = { .events = &event, .event_count = 1 };
+        struct weir_buffer out = WEIR_BUFFER_INIT;
+        assert_int_equal(weir_message_encode_framed(&message, &out, NULL), 0);
+        assert_true(harness_send(fd, out.data, out.length));
+        assert_int_equal(harness_reply(fd, NULL, 0), 1);
+        weir_buffer_release(&out);
+    }
+    free(text);
+}
+
+/* What it is refused holds no memory, and is not worked out first: the replies to 1,000 queries would have 750 MiB. */
+static void large_replies_that_nobody_reads_are_not_made(void **state)
+{
+    (void)state;
+    enum { QUERIES = 1000 };
+    static const char query[] = "\0\0\0\10\x2a\6\12\4true"; /* with its NUL behind it */
+    int fd = harness_connect(server.port), deaf = harness_connect(server.port);
+    int made = 0, refused = 0, untouched = 0;
+    char error[512];
+    fill_with_large_events(fd);
+    size_t before = harness_resident(&server);
+    for (int i = 0; i < QUERIES; i++)
+        assert_true(harness_send(deaf, query, sizeof query - 1));
+    assert_int_equal(exchange(fd, "host = \"h\" and service = \"large 7\"", NULL, error, sizeof error), 1);
+    usleep(200000);
+    assert_true(harness_resident(&server) < before + harness_memory(160 * MIB)); /* the ring, and one in the making a worker */
+    for (int i = 0; i < QUERIES; i++) {
+        int rc = harness_reply(deaf, error, sizeof error);
+        made += rc == 1;
+        refused += rc == 0 && strncmp(error, "overloaded: ", 12) == 0;
+        untouched += rc == 0 && strcmp(error, "overloaded: replies wait for this connection to read them") == 0;
+    }
+    assert_int_equal(made + refused, QUERIES);
+    assert_in_range(made, 60, QUERIES - 1);
+    assert_true(untouched > 0);
+    /* All has been read: the connection is like any other. */
+    assert_int_equal(exchange(deaf, "true", NULL, error, sizeof error), 1);
+    close(deaf);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_right_error_comes_and_memory_stays),
         cmocka_unit_test(an_exploding_expression_is_told_and_others_are_served),
+        cmocka_unit_test(large_replies_that_nobody_reads_are_not_made),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
