@@ -31,6 +31,12 @@ enum weir_state {
 };
 const char *weir_state_name(enum weir_state state);
 
+/* What a counter grew by. A target's counters are only said to grow: one that fell gives 0. */
+static inline uint64_t weir_profile_grown(uint64_t before, uint64_t after)
+{
+    return after > before ? after - before : 0;
+}
+
 struct weir_profile_hot {
     const char *symbol;
     uint64_t samples;

@@ -24,14 +24,9 @@ struct totals {
     double cpu_all_ns;
 };
 
-static uint64_t grown(uint64_t before, uint64_t after)
-{
-    return after > before ? after - before : 0;
-}
-
 static double on_cpu_of(const struct weir_window *window, uint32_t slot)
 {
-    return (double)grown(window->begin.threads[slot].on_cpu_ns, window->last.threads[slot].on_cpu_ns);
+    return (double)weir_profile_grown(window->begin.threads[slot].on_cpu_ns, window->last.threads[slot].on_cpu_ns);
 }
 
 /* Where the threads of the same pool were, for one that ran too little to be sampled. */
@@ -89,7 +84,7 @@ static void sum_threads(const struct weir_window *window, struct totals *totals,
         totals->cpu_all_ns += on_cpu_of(window, slot);
     }
     const uint64_t *outside = window->samples[WEIR_THREAD_SLOTS];
-    double process_ns = (double)grown(window->begin.process_cpu_ns, window->last.process_cpu_ns);
+    double process_ns = (double)weir_profile_grown(window->begin.process_cpu_ns, window->last.process_cpu_ns);
     if (process_ns > totals->cpu_all_ns)
         totals->cpu_ns[WEIR_ROW_OUTSIDE] = process_ns - totals->cpu_all_ns;
     totals->cpu_all_ns += totals->cpu_ns[WEIR_ROW_OUTSIDE];
@@ -166,9 +161,9 @@ static void sum_cells(const struct weir_window *window, const struct counted *co
         const struct weir_snapshot_thread *begin = &window->begin.threads[slot], *end = &window->last.threads[slot];
         for (uint32_t tag = 0; end->cells && tag < window->tag_count; tag++) {
             const struct weir_contract_cell *from = begin->cells ? &begin->cells[tag] : &nothing, *to = &end->cells[tag];
-            weir_rows_add_count(&window->rows, counted->items, tag, grown(from->entries, to->entries));
-            weir_rows_add_count(&window->rows, counted->events, tag, grown(from->events, to->events));
-            weir_rows_add_count(&window->rows, counted->own_cpu_ns, tag, grown(from->own_cpu_ns, to->own_cpu_ns));
+            weir_rows_add_count(&window->rows, counted->items, tag, weir_profile_grown(from->entries, to->entries));
+            weir_rows_add_count(&window->rows, counted->events, tag, weir_profile_grown(from->events, to->events));
+            weir_rows_add_count(&window->rows, counted->own_cpu_ns, tag, weir_profile_grown(from->own_cpu_ns, to->own_cpu_ns));
         }
     }
 }
@@ -235,16 +230,17 @@ static bool waits_tell_depth(const struct weir_topology_queue *shape, const stru
     bool evicts = shape->kind == WEIR_QUEUE_REPLY || shape->full == WEIR_FULL_DROP_OLDEST;
     if (evicts && queue->end.dropped > queue->begin.dropped)
         return false;
-    double stayed = (double)grown(items->across_begin, queue->begin.queued) + (double)grown(items->across_end, queue->end.queued);
+    double stayed = (double)weir_profile_grown(items->across_begin, queue->begin.queued) +
+                    (double)weir_profile_grown(items->across_end, queue->end.queued);
     double missing = queue->depth_items_mean - held_mean;
     return missing <= READINGS_SPREAD * queue->depth_items_mean || missing > stayed;
 }
 
 static void set_wakes(struct weir_profile_queue *queue, const struct weir_probe_wakes *begin, const struct weir_probe_wakes *end)
 {
-    queue->wakeups = grown(begin->wakeups, end->wakeups);
-    queue->wakeups_unused = grown(begin->unused, end->unused);
-    queue->wakeups_moved = grown(begin->moved, end->moved);
+    queue->wakeups = weir_profile_grown(begin->wakeups, end->wakeups);
+    queue->wakeups_unused = weir_profile_grown(begin->unused, end->unused);
+    queue->wakeups_moved = weir_profile_grown(begin->moved, end->moved);
 }
 
 static void set_queues(struct weir_window *window, weir_aggregate_wakeups *wakeups, const void *context)
@@ -286,7 +282,7 @@ static void set_unstamped(struct weir_window *window)
 {
     struct weir_profile *profile = window->profile;
     for (uint32_t slot = 0; slot < WEIR_THREAD_SLOTS; slot++) {
-        uint64_t passed = grown(window->begin.threads[slot].unstamped, window->last.threads[slot].unstamped);
+        uint64_t passed = weir_profile_grown(window->begin.threads[slot].unstamped, window->last.threads[slot].unstamped);
         for (uint32_t i = 0; passed && i < profile->topology.queue_count; i++) {
             if (profile->topology.queues[i].to_pool != window->last.threads[slot].pool)
                 continue;
@@ -306,7 +302,7 @@ int weir_aggregate(struct weir_window *window, weir_aggregate_wakeups *wakeups, 
     int rc = -ENOMEM;
     if (!totals.cpu_ns || !totals.samples || !totals.error || !counted.items || !counted.events || !counted.own_cpu_ns || !cpu_ns)
         goto out;
-    profile->duration_ns = grown(window->begin.ns, window->last.ns);
+    profile->duration_ns = weir_profile_grown(window->begin.ns, window->last.ns);
     sum_threads(window, &totals, cpu_ns);
     sum_cells(window, &counted);
     rc = set_rows(window, &totals, &counted);

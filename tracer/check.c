@@ -231,11 +231,6 @@ static struct weir_check_measure fill(const struct weir_profile *profile, uint32
     return bytes.measured && shape->limit_bytes && bytes.value > items.value ? bytes : items;
 }
 
-static uint64_t grown(uint64_t begin, uint64_t end)
-{
-    return end > begin ? end - begin : 0;
-}
-
 static struct weir_check_measure drops(const struct weir_profile *profile, const struct weir_topology_term *term)
 {
     double refused = 0, offered = 0;
@@ -244,8 +239,9 @@ static struct weir_check_measure drops(const struct weir_profile *profile, const
         uint32_t stage = profile->topology.queues[i].stage;
         if (term->stage != WEIR_NONE ? stage != term->stage : profile->topology.stages[stage].pipeline != term->pipeline)
             continue;
-        refused += (double)grown(queue->begin.dropped, queue->end.dropped) + (double)grown(queue->begin.rejected, queue->end.rejected);
-        offered += (double)grown(queue->begin.in, queue->end.in);
+        refused += (double)weir_profile_grown(queue->begin.dropped, queue->end.dropped) +
+                   (double)weir_profile_grown(queue->begin.rejected, queue->end.rejected);
+        offered += (double)weir_profile_grown(queue->begin.in, queue->end.in);
     }
     double value = refused;
     if (term->unit == WEIR_PER_S)

@@ -14,11 +14,6 @@
 #include <errno.h>
 #include <math.h>
 
-static uint64_t grown(uint64_t before, uint64_t after)
-{
-    return after > before ? after - before : 0;
-}
-
 static const struct weir_profile_row *row_of(const struct weir_window *window, uint32_t stage)
 {
     return &window->profile->rows[window->rows.stage_rows[stage]];
@@ -35,12 +30,12 @@ static double mean_bytes(const struct weir_window *window, uint32_t stage)
     for (uint32_t i = 0; shape->verb == WEIR_REPLY && i < topology->queue_count; i++) {
         if (topology->queues[i].stage != stage)
             continue;
-        bytes += (double)grown(window->begin.queues[i].in_bytes, window->last.queues[i].in_bytes);
-        weight += (double)grown(window->begin.queues[i].in, window->last.queues[i].in);
+        bytes += (double)weir_profile_grown(window->begin.queues[i].in_bytes, window->last.queues[i].in_bytes);
+        weight += (double)weir_profile_grown(window->begin.queues[i].in, window->last.queues[i].in);
     }
     if (shape->verb != WEIR_REPLY && way < topology->way_count) {
-        bytes = (double)grown(window->begin.ways[way].accepted_bytes, window->last.ways[way].accepted_bytes);
-        weight = (double)grown(window->begin.ways[way].accepted, window->last.ways[way].accepted);
+        bytes = (double)weir_profile_grown(window->begin.ways[way].accepted_bytes, window->last.ways[way].accepted_bytes);
+        weight = (double)weir_profile_grown(window->begin.ways[way].accepted, window->last.ways[way].accepted);
     }
     for (uint32_t i = 0; way >= topology->way_count && i < topology->instance_count; i++) {
         if (shape->verb == WEIR_REPLY || topology->instances[i].stage != stage)
@@ -77,7 +72,7 @@ static uint64_t malformed(const struct weir_window *window, uint32_t stage)
     for (uint32_t i = 0; i < topology->instance_count; i++) {
         uint32_t way = topology->instances[i].way;
         if (topology->instances[i].stage == stage && way < topology->way_count && topology->ways[way].replies)
-            count += grown(window->begin.ways[way].malformed, window->last.ways[way].malformed);
+            count += weir_profile_grown(window->begin.ways[way].malformed, window->last.ways[way].malformed);
     }
     return count;
 }
@@ -89,14 +84,14 @@ static uint64_t given_up(const struct weir_window *window, uint32_t stage)
     switch (shape->verb) {
     case WEIR_HANDOFF: {
         const struct weir_profile_queue_count *begin = &window->begin.queues[shape->queue], *end = &window->last.queues[shape->queue];
-        uint64_t refused = grown(begin->dropped, end->dropped) + grown(begin->rejected, end->rejected);
+        uint64_t refused = weir_profile_grown(begin->dropped, end->dropped) + weir_profile_grown(begin->rejected, end->rejected);
         return refused ? (uint64_t)((double)refused * owing_share(window, stage) + 0.5) : 0;
     }
     case WEIR_DECODE:
         return malformed(window, stage);
     case WEIR_CALL: {
         /* Its threads hold some at the window's ends. */
-        uint64_t missing = grown(row_of(window, stage + 1)->items, row_of(window, stage)->items);
+        uint64_t missing = weir_profile_grown(row_of(window, stage + 1)->items, row_of(window, stage)->items);
         missing = missing > 2 * window->profile->pools[shape->pool].threads ? missing : 0;
         return missing ? (uint64_t)((double)missing * owing_share(window, stage) + 0.5) : 0;
     }

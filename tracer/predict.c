@@ -201,7 +201,7 @@ static double measured_per_s(const struct weir_profile *profile, bool events)
     uint64_t sum = 0;
     for (uint32_t i = 0; i < profile->topology.way_count; i++) {
         const struct weir_profile_way_count *begin = &profile->ways[i].begin, *end = &profile->ways[i].end;
-        sum += events ? weir_facts_grown(begin->events, end->events) : weir_facts_grown(begin->answered, end->answered);
+        sum += events ? weir_profile_grown(begin->events, end->events) : weir_profile_grown(begin->answered, end->answered);
     }
     return profile->duration_ns ? (double)sum * 1e9 / (double)profile->duration_ns : NAN;
 }
@@ -322,8 +322,8 @@ static int conclude(struct predictor *predictor, const struct weir_topology *top
     const struct weir_profile *profile = predictor->facts.profile;
     double now = measured_per_s(profile, false), events = measured_per_s(profile, true), refused = 0;
     for (uint32_t i = 0; i < profile->topology.queue_count; i++)
-        refused += (double)weir_facts_grown(profile->queues[i].begin.dropped, profile->queues[i].end.dropped) +
-                   (double)weir_facts_grown(profile->queues[i].begin.rejected, profile->queues[i].end.rejected);
+        refused += (double)weir_profile_grown(profile->queues[i].begin.dropped, profile->queues[i].end.dropped) +
+                   (double)weir_profile_grown(profile->queues[i].begin.rejected, profile->queues[i].end.rejected);
     *prediction = (struct weir_prediction){
         .messages_per_s = FIGURE(now, per_s), .latency_p50_ns = FIGURE(self->p50_ns, p50_ns), .latency_p99_ns = FIGURE(self->p99_ns, p99_ns),
         .refused_per_s = FIGURE(refused * 1e9 / (double)profile->duration_ns, refused_per_s),

@@ -184,7 +184,7 @@ static void split(double ns, double wakeups, double *each_ns, double *wake_ns)
 static double wakeups_an_item(const struct builder *builder, uint32_t old)
 {
     const struct weir_profile_queue *queue = &builder->facts->profile->queues[builder->old->stages[old].queue];
-    double items = (double)weir_facts_grown(queue->begin.out, queue->end.out);
+    double items = (double)weir_profile_grown(queue->begin.out, queue->end.out);
     double wakeups = fmax((double)queue->wakeups, (double)queue->wakeup.count);
     return items > 0 ? wakeups / items : 0;
 }
@@ -253,12 +253,12 @@ static double bytes_of_item(const struct builder *builder, const struct path *pa
             was_decoded |= builder->old->stages[i].verb == WEIR_DECODE;
     if (old != WEIR_NONE && was_decoded == path->decoded) {
         const struct weir_profile_queue *queue = &profile->queues[builder->old->stages[old].queue];
-        uint64_t in = weir_facts_grown(queue->begin.in, queue->end.in);
-        return in ? (double)weir_facts_grown(queue->begin.in_bytes, queue->end.in_bytes) / (double)in : 0;
+        uint64_t in = weir_profile_grown(queue->begin.in, queue->end.in);
+        return in ? (double)weir_profile_grown(queue->begin.in_bytes, queue->end.in_bytes) / (double)in : 0;
     }
     const struct weir_profile_way *way = &profile->ways[path->way];
-    uint64_t accepted = weir_facts_grown(way->begin.accepted, way->end.accepted);
-    return accepted ? (double)weir_facts_grown(way->begin.accepted_bytes, way->end.accepted_bytes) / (double)accepted : 0;
+    uint64_t accepted = weir_profile_grown(way->begin.accepted, way->end.accepted);
+    return accepted ? (double)weir_profile_grown(way->begin.accepted_bytes, way->end.accepted_bytes) / (double)accepted : 0;
 }
 
 static void add_handoff(const struct builder *builder, struct path *path, uint32_t index, const struct cost *cost)
@@ -375,8 +375,8 @@ static void set_clients(const struct builder *builder, uint32_t index, struct we
 {
     const struct weir_profile *profile = builder->facts->profile;
     const struct weir_profile_way *way = &profile->ways[index];
-    double accepted = (double)weir_facts_grown(way->begin.accepted, way->end.accepted);
-    double bytes = (double)weir_facts_grown(way->begin.accepted_bytes, way->end.accepted_bytes);
+    double accepted = (double)weir_profile_grown(way->begin.accepted, way->end.accepted);
+    double bytes = (double)weir_profile_grown(way->begin.accepted_bytes, way->end.accepted_bytes);
     uint64_t open = way->end.connections > way->begin.connections ? way->end.connections : way->begin.connections;
     double rate = profile->duration_ns ? accepted * 1e9 / (double)profile->duration_ns : 0;
     to->connections = open && open < 100000 ? (uint32_t)open : 1;

@@ -203,8 +203,8 @@ static void tell(struct session *session, const struct weir_profile_way_count *w
         double items = 0, events = 0;
         progress.elapsed_ns = now_ns - begin->ns;
         for (uint32_t i = 0; i < begin->way_count; i++) {
-            items += (double)(ways[i].accepted - begin->ways[i].accepted);
-            events += (double)(ways[i].events - begin->ways[i].events);
+            items += (double)weir_profile_grown(begin->ways[i].accepted, ways[i].accepted);
+            events += (double)weir_profile_grown(begin->ways[i].events, ways[i].events);
         }
         uint64_t cpu_ns = weir_process_cpu_ns(process);
         progress.items_per_s = items * 1e9 / (double)progress.elapsed_ns;

@@ -21,11 +21,6 @@ static const enum weir_state state_of[WEIR_PROBE_OFF_KINDS] = {
     [WEIR_WAIT_PAUSE] = WEIR_STATE_OTHER, [WEIR_PROBE_RUNNABLE] = WEIR_STATE_RUNNABLE,
 };
 
-static uint64_t grown(uint64_t before, uint64_t after)
-{
-    return after > before ? after - before : 0;
-}
-
 /* One slot's states in the window. `there`: it had the same thread all the time. False: there was none. */
 static bool slot_states(const struct weir_window *window, uint32_t slot, double states[WEIR_STATE_COUNT], bool *there)
 {
@@ -34,9 +29,9 @@ static bool slot_states(const struct weir_window *window, uint32_t slot, double 
     memset(states, 0, WEIR_STATE_COUNT * sizeof *states);
     if (!end->seen || end->pool >= window->profile->topology.pool_count)
         return false;
-    states[WEIR_STATE_RUNNING] = (double)grown(begin->on_cpu_ns, end->on_cpu_ns);
+    states[WEIR_STATE_RUNNING] = (double)weir_profile_grown(begin->on_cpu_ns, end->on_cpu_ns);
     for (unsigned k = 0; k < WEIR_PROBE_OFF_KINDS; k++)
-        states[state_of[k]] += (double)grown(begin->off_ns[k], end->off_ns[k]);
+        states[state_of[k]] += (double)weir_profile_grown(begin->off_ns[k], end->off_ns[k]);
     for (unsigned k = 0; k < WEIR_STATE_COUNT; k++)
         sum += states[k];
     *there = begin->seen && begin->generation == end->generation;
@@ -64,8 +59,8 @@ int weir_states_set(struct weir_window *window)
             continue;
         thread->tid = end->tid;
         thread->pool = end->pool;
-        thread->switches = grown(begin->switches, end->switches);
-        thread->preempted = grown(begin->preempted, end->preempted);
+        thread->switches = weir_profile_grown(begin->switches, end->switches);
+        thread->preempted = weir_profile_grown(begin->preempted, end->preempted);
         profile->thread_count++;
         struct weir_profile_pool *pool = &profile->pools[end->pool];
         pool->threads++;
@@ -160,10 +155,11 @@ static int add_places(struct sleeps *sleeps, uint32_t slot, double sums[WEIR_STA
         if (!to->count || (to->wait & 0xff) >= WEIR_PROBE_OFF_KINDS)
             continue;
         struct weir_profile_sleep sleep = sleep_at(sleeps, end->pool, to);
-        double ns = (double)grown(from->ns, to->ns), runnable_ns = (double)grown(from->runnable_ns, to->runnable_ns);
+        double ns = (double)weir_profile_grown(from->ns, to->ns);
+        double runnable_ns = (double)weir_profile_grown(from->runnable_ns, to->runnable_ns);
         if (sleep.state != WEIR_STATE_RUNNABLE && ns > 0) {
             sleep.ns = ns;
-            sleep.count = grown(from->count, to->count);
+            sleep.count = weir_profile_grown(from->count, to->count);
             sums[sleep.state] += ns;
             rc = add(sleeps, sleep);
         }
@@ -175,7 +171,7 @@ static int add_places(struct sleeps *sleeps, uint32_t slot, double sums[WEIR_STA
                                                           .queue = WEIR_NONE,
                                                           .slots = WEIR_NONE,
                                                           .ns = runnable_ns,
-                                                          .count = grown(from->count, to->count) });
+                                                          .count = weir_profile_grown(from->count, to->count) });
         }
     }
     return rc;

@@ -18,11 +18,6 @@
 #define SERIAL_MOST 2.5
 #define FULL 0.9 /* average fill; a queue that is drained in batches is never at its limit all the time */
 
-uint64_t weir_facts_grown(uint64_t begin, uint64_t end)
-{
-    return end > begin ? end - begin : 0;
-}
-
 const struct weir_profile_row *weir_facts_row(const struct weir_profile *profile, uint32_t stage, enum weir_part part)
 {
     const struct weir_profile_row *found = NULL;
@@ -179,8 +174,8 @@ double weir_facts_free_cpus(const struct weir_facts *facts)
 bool weir_facts_one_by_one(const struct weir_facts *facts, uint32_t way, double *silent_ns)
 {
     const struct weir_profile_way *measured = &facts->profile->ways[way];
-    double accepted = (double)weir_facts_grown(measured->begin.accepted, measured->end.accepted);
-    double overlapped = (double)weir_facts_grown(measured->begin.overlapped, measured->end.overlapped);
+    double accepted = (double)weir_profile_grown(measured->begin.accepted, measured->end.accepted);
+    double overlapped = (double)weir_profile_grown(measured->begin.overlapped, measured->end.overlapped);
     if (!facts->topology->ways[way].replies || !measured->in_flight.count || measured->in_flight.max > 1 || accepted < REQUESTS)
         return false;
     double busy = weir_histogram_mean(&measured->in_flight);
@@ -205,7 +200,7 @@ double weir_facts_alone_ns(const struct weir_profile_slots *slots)
 
 double weir_facts_service_ns(const struct weir_facts *facts, const struct weir_profile_slots *slots)
 {
-    double finished = (double)weir_facts_grown(slots->begin.finished, slots->end.finished);
+    double finished = (double)weir_profile_grown(slots->begin.finished, slots->end.finished);
     return finished > 0 ? slots->in_use_mean * (double)facts->profile->duration_ns / finished : 0;
 }
 

@@ -41,8 +41,6 @@ double weir_facts_work(const struct weir_facts *facts, uint32_t pool, uint32_t s
 uint32_t weir_facts_top_stage(const struct weir_facts *facts, uint32_t pool);
 /* The row of a stage, or of a part, over all ways in; null: none. */
 const struct weir_profile_row *weir_facts_row(const struct weir_profile *profile, uint32_t stage, enum weir_part part);
-/* What the counter of a window has grown by. */
-uint64_t weir_facts_grown(uint64_t begin, uint64_t end);
 /* The CPUs that nobody used. */
 double weir_facts_free_cpus(const struct weir_facts *facts);
 /* Do the clients of a way in wait for each answer before they ask again? `silent_ns` is how long after it they ask. */

@@ -50,8 +50,8 @@ static void say_queue(const struct weir_facts *facts, struct weir_draft *draft, 
 {
     const struct weir_topology_queue *shape = &facts->topology->queues[index];
     const struct weir_profile_queue *queue = &facts->profile->queues[index];
-    uint64_t dropped = weir_facts_grown(queue->begin.dropped, queue->end.dropped);
-    uint64_t rejected = weir_facts_grown(queue->begin.rejected, queue->end.rejected);
+    uint64_t dropped = weir_profile_grown(queue->begin.dropped, queue->end.dropped);
+    uint64_t rejected = weir_profile_grown(queue->begin.rejected, queue->end.rejected);
     if (weir_facts_full(facts, index))
         weir_draft_evidence(draft, "%s is full: %.0f items on average, of at most %llu, and %.0f bytes of at most %llu", shape->name,
                             queue->depth_items_mean, (unsigned long long)shape->limit_items, queue->depth_bytes_mean,
@@ -60,7 +60,7 @@ static void say_queue(const struct weir_facts *facts, struct weir_draft *draft, 
         weir_draft_evidence(draft, "%.0f items wait in %s on average", queue->depth_items_mean, shape->name);
     if (dropped + rejected)
         weir_draft_evidence(draft, "%s refused %llu items, and took %llu", shape->name, (unsigned long long)(dropped + rejected),
-                            (unsigned long long)weir_facts_grown(queue->begin.out, queue->end.out));
+                            (unsigned long long)weir_profile_grown(queue->begin.out, queue->end.out));
 }
 
 /* `seen` has a bit for each pool that was visited: pools may hand over in a circle. */

@@ -40,9 +40,9 @@ static void judge_way(const struct weir_facts *facts, struct weir_draft *draft, 
     weir_draft_cause(draft, facts, "round_trip", WEIR_NONE, 1);
     weir_draft_text(draft, "round-trip bound: connections never have more than 1 request in flight; pipeline or batch");
     weir_draft_evidence(draft, "%s: of %llu requests on %llu connections %llu came while an earlier one was not answered yet",
-                        facts->topology->ways[index].name, (unsigned long long)weir_facts_grown(way->begin.accepted, way->end.accepted),
+                        facts->topology->ways[index].name, (unsigned long long)weir_profile_grown(way->begin.accepted, way->end.accepted),
                         (unsigned long long)way->end.connections,
-                        (unsigned long long)weir_facts_grown(way->begin.overlapped, way->end.overlapped));
+                        (unsigned long long)weir_profile_grown(way->begin.overlapped, way->end.overlapped));
     weir_draft_evidence(draft, "a connection has a request here %.1f %% of the time, and asks again %.3f ms after its answer",
                         100 * weir_histogram_mean(&way->in_flight), silent_ns / 1e6);
     weir_draft_evidence(draft, "no pool runs more than %.0f %% of its time (%s)", runs * 100, facts->topology->pools[pool].name);
@@ -82,8 +82,8 @@ static void judge_slots(const struct weir_facts *facts, struct weir_draft *draft
 {
     const struct weir_topology_stage *stage = &facts->topology->stages[slots->stage];
     double window_ns = (double)facts->profile->duration_ns, waited = facts->pools[stage->pool].share[WEIR_STATE_STARVED];
-    double full = window_ns > 0 ? fmin((double)weir_facts_grown(slots->begin.full_ns, slots->end.full_ns) / window_ns, 1) : 0;
-    uint64_t finished = weir_facts_grown(slots->begin.finished, slots->end.finished);
+    double full = window_ns > 0 ? fmin((double)weir_profile_grown(slots->begin.full_ns, slots->end.full_ns) / window_ns, 1) : 0;
+    uint64_t finished = weir_profile_grown(slots->begin.finished, slots->end.finished);
     if (full < WEIR_RULE_SLOTS_FULL || waited < WEIR_RULE_LEAST)
         return;
     weir_draft_cause(draft, facts, "starved", slots->stage, waited);

@@ -199,9 +199,10 @@ static void slot_rows(const struct weir_card *card, uint32_t index, const char *
         snprintf(right, sizeof right, "%s of one CPU", weir_figure_percent(cpus).text);
         row(card, "its own threads run", right, NULL, ink);
     }
-    uint64_t bad = slots->end.failed + slots->end.lost - slots->begin.failed - slots->begin.lost;
-    if (bad)
-        row(card, "failed or lost", weir_figure_rate(weir_view_per_s(card->profile, (double)bad)).text, NULL, ink);
+    double bad = (double)weir_profile_grown(slots->begin.failed, slots->end.failed) +
+                 (double)weir_profile_grown(slots->begin.lost, slots->end.lost);
+    if (bad > 0)
+        row(card, "failed or lost", weir_figure_rate(weir_view_per_s(card->profile, bad)).text, NULL, ink);
 }
 
 void weir_card_stage(const struct weir_card *card, uint32_t index)

@@ -44,11 +44,6 @@ static void set(json_t *object, const char *key, json_t *value)
     json_object_set_new(object, key, value);
 }
 
-static uint64_t grown(uint64_t begin, uint64_t end)
-{
-    return end > begin ? end - begin : 0;
-}
-
 static json_t *quantiles(const struct weir_histogram *histogram)
 {
     if (!histogram || !histogram->count)
@@ -137,12 +132,12 @@ static json_t *ways_in(const struct weir_profile *profile)
         set(object, "kernel_drops", count(end->kernel_drops));
         set(object, "connections", count(end->connections));
         set(object, "opened", count(end->opened));
-        set(added, "accepted", count(grown(begin->accepted, end->accepted)));
-        set(added, "answered", count(grown(begin->answered, end->answered)));
-        set(added, "abandoned", count(grown(begin->abandoned, end->abandoned)));
-        set(added, "discarded", count(grown(begin->discarded, end->discarded)));
-        set(added, "events", count(grown(begin->events, end->events)));
-        set(added, "overlapped", count(grown(begin->overlapped, end->overlapped)));
+        set(added, "accepted", count(weir_profile_grown(begin->accepted, end->accepted)));
+        set(added, "answered", count(weir_profile_grown(begin->answered, end->answered)));
+        set(added, "abandoned", count(weir_profile_grown(begin->abandoned, end->abandoned)));
+        set(added, "discarded", count(weir_profile_grown(begin->discarded, end->discarded)));
+        set(added, "events", count(weir_profile_grown(begin->events, end->events)));
+        set(added, "overlapped", count(weir_profile_grown(begin->overlapped, end->overlapped)));
         set(object, "overlapped", count(end->overlapped));
         set(object, "per_connection", connections(&profile->ways[i]));
         set(object, "backlog", depth(&profile->ways[i].backlog, weir_histogram_mean(&profile->ways[i].backlog)));
@@ -240,10 +235,10 @@ static json_t *edges(const struct weir_profile *profile)
 static json_t *queue_window(const struct weir_profile_queue *queue)
 {
     json_t *object = json_object();
-    set(object, "in", count(grown(queue->begin.in, queue->end.in)));
-    set(object, "out", count(grown(queue->begin.out, queue->end.out)));
-    set(object, "dropped", count(grown(queue->begin.dropped, queue->end.dropped)));
-    set(object, "rejected", count(grown(queue->begin.rejected, queue->end.rejected)));
+    set(object, "in", count(weir_profile_grown(queue->begin.in, queue->end.in)));
+    set(object, "out", count(weir_profile_grown(queue->begin.out, queue->end.out)));
+    set(object, "dropped", count(weir_profile_grown(queue->begin.dropped, queue->end.dropped)));
+    set(object, "rejected", count(weir_profile_grown(queue->begin.rejected, queue->end.rejected)));
     return object;
 }
 
@@ -385,14 +380,14 @@ static json_t *machine(const struct weir_profile *profile)
 static json_t *slots_window(const struct weir_profile_slot_count *begin, const struct weir_profile_slot_count *end)
 {
     json_t *object = json_object();
-    set(object, "taken", count(grown(begin->taken, end->taken)));
-    set(object, "finished", count(grown(begin->finished, end->finished)));
-    set(object, "failed", count(grown(begin->failed, end->failed)));
-    set(object, "lost", count(grown(begin->lost, end->lost)));
-    set(object, "retried", count(grown(begin->retried, end->retried)));
-    set(object, "reconnects", count(grown(begin->reconnects, end->reconnects)));
-    set(object, "waits", count(grown(begin->waits, end->waits)));
-    set(object, "waited_ns", count(grown(begin->waited_ns, end->waited_ns)));
+    set(object, "taken", count(weir_profile_grown(begin->taken, end->taken)));
+    set(object, "finished", count(weir_profile_grown(begin->finished, end->finished)));
+    set(object, "failed", count(weir_profile_grown(begin->failed, end->failed)));
+    set(object, "lost", count(weir_profile_grown(begin->lost, end->lost)));
+    set(object, "retried", count(weir_profile_grown(begin->retried, end->retried)));
+    set(object, "reconnects", count(weir_profile_grown(begin->reconnects, end->reconnects)));
+    set(object, "waits", count(weir_profile_grown(begin->waits, end->waits)));
+    set(object, "waited_ns", count(weir_profile_grown(begin->waited_ns, end->waited_ns)));
     return object;
 }
 

@@ -259,7 +259,7 @@ static void slot_times(const struct weir_profile *profile, struct weir_buffer *o
         cell(&grid, weir_figure_number(weir_view_max(&slots->in_use)).text);
         cell(&grid, weir_figure_count(weir_view_slots_capacity(profile, slots)).text);
         cell(&grid, weir_figure_percent(weir_view_slots_full(profile, slots)).text);
-        cell(&grid, weir_figure_rate(weir_view_per_s(profile, (double)slots->end.waits - (double)slots->begin.waits)).text);
+        cell(&grid, weir_figure_rate(weir_view_per_s(profile, (double)weir_profile_grown(slots->begin.waits, slots->end.waits))).text);
         cell(&grid, weir_figure_ns(weir_view_quantile(&slots->wait, 0.5)).text);
         cell(&grid, weir_figure_ns(weir_view_quantile(&slots->wait, 0.99)).text);
         cell(&grid, weir_figure_ns(weir_view_quantile(&slots->service, 0.5)).text);
@@ -378,13 +378,14 @@ static void kernel_queues(const struct weir_profile *profile, struct weir_buffer
     size_t before = grid.count;
     for (uint32_t i = 0; i < profile->topology.way_count; i++) {
         const struct weir_profile_way *way = &profile->ways[i];
-        double accepted = (double)(way->end.accepted - way->begin.accepted);
+        double accepted = (double)weir_profile_grown(way->begin.accepted, way->end.accepted);
+        double overlapped = (double)weir_profile_grown(way->begin.overlapped, way->end.overlapped);
         if (!way->in_flight.count && !way->backlog.count)
             continue;
         weir_grid_cell(&grid, profile->topology.ways[i].name, NAME_MOST);
         cell(&grid, weir_figure_number(way->in_flight.count ? weir_histogram_mean(&way->in_flight) : NAN).text);
         cell(&grid, weir_figure_number(weir_view_max(&way->in_flight)).text);
-        cell(&grid, weir_figure_percent((double)(way->end.overlapped - way->begin.overlapped) / accepted).text);
+        cell(&grid, weir_figure_percent(accepted > 0 ? overlapped / accepted : NAN).text);
         cell(&grid, weir_figure_bytes(way->receive_bytes.count ? weir_histogram_mean(&way->receive_bytes) : NAN).text);
         cell(&grid, weir_figure_bytes(weir_view_max(&way->receive_bytes)).text);
         cell(&grid, weir_figure_bytes(way->send_bytes.count ? weir_histogram_mean(&way->send_bytes) : NAN).text);

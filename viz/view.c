@@ -71,11 +71,6 @@ static const struct weir_profile_row *counting_row(const struct weir_profile *pr
     return row;
 }
 
-static uint64_t grown(uint64_t begin, uint64_t end)
-{
-    return end > begin ? end - begin : 0;
-}
-
 static uint64_t items_of(const struct weir_profile *profile, const struct weir_profile_row *row)
 {
     return row->stage == WEIR_NONE ? 0 : counting_row(profile, row)->items;
@@ -184,7 +179,8 @@ double weir_view_fill(const struct weir_profile *profile, uint32_t queue)
 /* Items that left a queue in the window. */
 static double taken(const struct weir_profile_queue *queue)
 {
-    return queue->end.out > queue->begin.out ? (double)(queue->end.out - queue->begin.out) : NAN;
+    uint64_t out = weir_profile_grown(queue->begin.out, queue->end.out);
+    return out ? (double)out : NAN;
 }
 
 double weir_view_lock_ns(const struct weir_profile *profile, uint32_t queue, enum weir_part part)
@@ -224,8 +220,7 @@ double weir_view_slots_full(const struct weir_profile *profile, const struct wei
 {
     if (!profile->duration_ns)
         return NAN;
-    double full = slots->end.full_ns > slots->begin.full_ns ? (double)(slots->end.full_ns - slots->begin.full_ns) : 0;
-    return fmin(full / (double)profile->duration_ns, 1);
+    return fmin((double)weir_profile_grown(slots->begin.full_ns, slots->end.full_ns) / (double)profile->duration_ns, 1);
 }
 
 uint64_t weir_view_slots_capacity(const struct weir_profile *profile, const struct weir_profile_slots *slots)
@@ -307,8 +302,8 @@ void weir_view_load(const struct weir_profile *profile, struct weir_buffer *out)
 {
     uint64_t items = 0, events = 0;
     for (uint32_t i = 0; i < profile->topology.way_count; i++) {
-        items += grown(profile->ways[i].begin.accepted, profile->ways[i].end.accepted);
-        events += grown(profile->ways[i].begin.events, profile->ways[i].end.events);
+        items += weir_profile_grown(profile->ways[i].begin.accepted, profile->ways[i].end.accepted);
+        events += weir_profile_grown(profile->ways[i].begin.events, profile->ways[i].end.events);
     }
     if (events)
         weir_buffer_printf(out, "%s in ", weir_figure_event_rate(weir_view_per_s(profile, (double)events)).text);
