@@ -440,6 +440,7 @@ void weir_conn_close(struct weir_conn *conn)
     if (conn->closing)
         return;
     conn->closing = true;
+    __atomic_store_n(&conn->wants_none, true, __ATOMIC_RELAXED);
     weir_conn_abandon(conn);
     if (conn->parked)
         parked_forget(conn);

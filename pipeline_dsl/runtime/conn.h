@@ -42,7 +42,7 @@ struct weir_conn {
     struct weir_item **ring; /* [ring_size], by sequence; null: not back yet */
     uint32_t ring_size;      /* a power of 2; grows with what is really outstanding */
     size_t ring_bytes;       /* of complete replies */
-    bool overloaded;         /* a reply was refused for want of room, and half of it isn't free again; any thread may read it */
+    bool wants_none;         /* no large reply: it closes, or one was refused and half of the room isn't free again; read by any thread */
     size_t head_sent;        /* bytes of the head that are already written */
 
     struct weir_item *parked;
@@ -94,10 +94,10 @@ void weir_conn_send(struct weir_conn *conn);
 void weir_conn_complete(struct weir_conn *conn, struct weir_item *item);
 /* Gives up the replies that are complete and can't be written any more. */
 void weir_conn_abandon(struct weir_conn *conn);
-/* Whether a large reply to the item would be refused, and need not be made. For any thread. */
-static inline bool weir_conn_overloaded(const struct weir_item *item)
+/* Whether a large reply to the item would be thrown away, and need not be made. For any thread. */
+static inline bool weir_conn_wants_none(const struct weir_item *item)
 {
-    return item->conn && __atomic_load_n(&item->conn->overloaded, __ATOMIC_RELAXED);
+    return item->conn && __atomic_load_n(&item->conn->wants_none, __ATOMIC_RELAXED);
 }
 /* What is left to write of the replies, all of which are complete; they count as answered. */
 void weir_conn_take_replies(struct weir_conn *conn, struct weir_buffer *out);

@@ -10,6 +10,7 @@
  * An item in the ring holds nothing but its reply: payload and arena went back when it arrived.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,6 +21,7 @@
 
 #define FIRST_RING 16u
 #define ACK_BYTES sizeof weir_message_ack
+#define TRIM_BYTES ((size_t)16 << 20)
 
 static struct weir_item **place(struct weir_conn *conn, uint64_t sequence)
 {
@@ -100,7 +102,7 @@ void weir_conn_complete(struct weir_conn *conn, struct weir_item *item)
         /* The ring's block goes on with the size that it has counted, which stays the item's. */
         if (conn->ring_bytes && conn->ring_bytes + item->reply.length > WEIR_REPLY_RING_BYTES) {
             weir_item_refuse(item, "overloaded: %zu bytes of replies wait for this connection to read them", conn->ring_bytes);
-            __atomic_store_n(&conn->overloaded, true, __ATOMIC_RELAXED);
+            __atomic_store_n(&conn->wants_none, true, __ATOMIC_RELAXED);
         }
         conn->ring_bytes += item->reply.length;
     }
@@ -128,8 +130,8 @@ static void measure_latency(struct weir_conn *conn, const struct weir_item *item
 static void ring_give(struct weir_conn *conn, size_t bytes)
 {
     conn->ring_bytes -= bytes;
-    if (conn->overloaded && conn->ring_bytes <= WEIR_REPLY_RING_BYTES / 2)
-        __atomic_store_n(&conn->overloaded, false, __ATOMIC_RELAXED);
+    if (conn->wants_none && conn->ring_bytes <= WEIR_REPLY_RING_BYTES / 2)
+        __atomic_store_n(&conn->wants_none, false, __ATOMIC_RELAXED);
 }
 
 /* The head of the ring has been written. Returns its size in the ring's block. */
@@ -280,6 +282,9 @@ void weir_conn_abandon(struct weir_conn *conn)
         change.bytes += item->size_bytes;
         weir_loop_item_free(conn->loop, item);
     }
+    /* After this much the allocator keeps the room between what others have, for good. */
+    if (conn->ring_bytes >= TRIM_BYTES)
+        malloc_trim(0);
     free(conn->ring);
     conn->ring = NULL;
     /* From now on the two sequences only tell how many items are still out. */

@@ -35,7 +35,7 @@ enum weir_outcome weir_stage_index(struct weir_thread *thread, struct weir_item 
     }
     if (!message->query.data || item->answer_failed || !weir_item_owes_reply(item))
         return WEIR_NEXT;
-    if (weir_conn_overloaded(item)) {
+    if (weir_conn_wants_none(item)) {
         fail(item, "overloaded: replies wait for this connection to read them");
         return WEIR_NEXT;
     }

@@ -1,4 +1,5 @@
 /* Queries that are meant to hurt: each gets its error, memory stays bounded, and others are served meanwhile. */
+#include <inttypes.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -160,6 +163,19 @@ static void fill_with_large_events(int fd)
     free(text);
 }
 
+/* Until so many bytes of replies wait. */
+static void await_ring(uint64_t least, uint64_t most)
+{
+    for (int i = 0; i < 1000; i++) {
+        harness_counters_refresh(&server);
+        uint64_t bytes = harness_counter(&server, "queues", "riemann.reply", "queued_bytes");
+        if (bytes >= least && bytes <= most)
+            return;
+        usleep(10000);
+    }
+    fail_msg("the replies that wait never come to between %" PRIu64 " and %" PRIu64 " bytes", least, most);
+}
+
 /* What it is refused holds no memory, and is not worked out first: the replies to 1,000 queries would have 750 MiB. */
 static void large_replies_that_nobody_reads_are_not_made(void **state)
 {
@@ -187,7 +203,52 @@ static void large_replies_that_nobody_reads_are_not_made(void **state)
     assert_true(untouched > 0);
     /* All has been read: the connection is like any other. */
     assert_int_equal(exchange(deaf, "true", NULL, error, sizeof error), 1);
+    /* What one leaves behind goes back to the machine. */
+    for (int i = 0; i < QUERIES; i++)
+        assert_true(harness_send(deaf, query, sizeof query - 1));
+    await_ring(48 * MIB, UINT64_MAX);
     close(deaf);
+    await_ring(0, 0);
+    usleep(200000);
+    assert_true(harness_resident(&server) < before + harness_memory(32 * MIB));
+    close(fd);
+}
+
+static uint64_t server_cpu_ns(void)
+{
+    clockid_t clock;
+    struct timespec now;
+    assert_int_equal(clock_getcpuclockid(server.pid, &clock), 0);
+    assert_int_equal(clock_gettime(clock, &now), 0);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Others need not wait until the queries of a client that has gone have been asked. */
+static void a_client_that_goes_takes_its_queries_along(void **state)
+{
+    (void)state;
+    enum { ASKED = 4, LEFT = 200 };
+    static const char query[] = "\0\0\0\33\x2a\31\12\27description ~= \"(a+)+$\""; /* milliseconds, and an error */
+    struct linger at_once = { 1, 0 };
+    int fd = harness_connect(server.port), gone = harness_connect(server.port);
+    char *text = repeat("a", 60, "b"), error[512];
+    assert_int_equal(exchange(fd, NULL, text, NULL, 0), 1);
+    uint64_t start = server_cpu_ns();
+    for (int i = 0; i < ASKED; i++) {
+        assert_true(harness_send(fd, query, sizeof query - 1));
+        assert_int_equal(harness_reply(fd, error, sizeof error), 0);
+        assert_non_null(strstr(error, "takes too many steps"));
+    }
+    uint64_t each = (server_cpu_ns() - start) / ASKED;
+    for (int i = 0; i < LEFT; i++)
+        assert_true(harness_send(gone, query, sizeof query - 1));
+    assert_int_equal(setsockopt(gone, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+    close(gone);
+    start = server_cpu_ns();
+    assert_int_equal(exchange(fd, "host = \"h\" and service = \"abuse\"", NULL, error, sizeof error), 1);
+    if (server_cpu_ns() - start > each * LEFT / 2)
+        fail_msg("%d queries took %" PRIu64 " ns of CPU, and one takes %" PRIu64, LEFT, server_cpu_ns() - start, each);
+    free(text);
     close(fd);
 }
 
@@ -197,6 +258,7 @@ int main(void)
         cmocka_unit_test(the_right_error_comes_and_memory_stays),
         cmocka_unit_test(an_exploding_expression_is_told_and_others_are_served),
         cmocka_unit_test(large_replies_that_nobody_reads_are_not_made),
+        cmocka_unit_test(a_client_that_goes_takes_its_queries_along),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
