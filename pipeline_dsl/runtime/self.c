@@ -135,11 +135,15 @@ static void report_tally(struct report *report, uint32_t index)
 {
     const struct weir_plan *plan = report->self->server->plan;
     const struct weir_plan_tally *tally = &plan->tallies[index];
-    const char *name = plan->stages[tally->stage - WEIR_INSTANCE_FIRST], *dot = strchr(name, '.');
+    const char *name = plan->stages[tally->stage - WEIR_INSTANCE_FIRST];
+    char shown[256];
+    /* Of `core.index@(inside)` neither the pipeline nor the way in is told: there is one object behind all of its rows. */
+    const char *dot = strchr(name, '.'), *plain = index || !dot ? name : dot + 1;
+    snprintf(shown, sizeof shown, "%.*s", (int)strcspn(plain, "@"), plain);
     uint64_t values[WEIR_TALLY_MOST];
     tally->read(tally->object, values);
     for (uint32_t i = 0; i < tally->count; i++)
-        add_count(report, values[i], "riemann %s %s", index || !dot ? name : dot + 1, tally->names[i]);
+        add_count(report, values[i], "riemann %s %s", shown, tally->names[i]);
 }
 
 static void on_interval(uv_timer_t *timer)
