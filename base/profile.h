@@ -108,6 +108,8 @@ struct weir_profile_way_count {
     uint64_t overlapped; /* accepted while an earlier request of the same connection was not answered yet */
     uint64_t truncated;  /* datagrams larger than the limit */
     uint64_t kernel_drops; /* datagrams that the kernel dropped at the full socket */
+    uint64_t refused;      /* connections and datagrams whose sender may not come */
+    uint64_t failed_handshakes; /* of TLS */
 };
 
 struct weir_profile_way {

@@ -18,7 +18,8 @@
 #define WEIR_QUEUE_COUNTS(do) do(in) do(out) do(dropped) do(rejected) do(queued) do(queued_bytes) do(parked) do(in_bytes)
 #define WEIR_WAY_COUNTS(do)                                                                                                   \
     do(accepted) do(answered) do(abandoned) do(discarded) do(in_flight) do(accepted_bytes) do(malformed) do(bad_lengths)      \
-    do(connections) do(opened) do(events) do(overlapped) do(truncated) do(kernel_drops)
+    do(connections) do(opened) do(events) do(overlapped) do(truncated) do(kernel_drops) do(refused)              \
+    do(failed_handshakes)
 #define WEIR_SLOT_COUNTS(do)                                                                                                  \
     do(taken) do(finished) do(failed) do(lost) do(retried) do(in_use) do(open) do(reconnects) do(waits) do(waited_ns)         \
     do(full_ns) do(unfilled) do(alone_ns)

@@ -235,6 +235,8 @@ static void add_way(struct weir_profile_way_count *sum, const struct weir_contra
     sum->events += way->events;
     sum->truncated += way->truncated;
     sum->kernel_drops += way->kernel_drops;
+    sum->refused += way->refused;
+    sum->failed_handshakes += way->failed_handshakes;
     sum->overlapped += way->overlapped;
 }
 

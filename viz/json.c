@@ -130,6 +130,8 @@ static json_t *ways_in(const struct weir_profile *profile)
         set(object, "bad_lengths", count(end->bad_lengths));
         set(object, "truncated", count(end->truncated));
         set(object, "kernel_drops", count(end->kernel_drops));
+        set(object, "refused", count(end->refused));
+        set(object, "failed_handshakes", count(end->failed_handshakes));
         set(object, "connections", count(end->connections));
         set(object, "opened", count(end->opened));
         set(added, "accepted", count(weir_profile_grown(begin->accepted, end->accepted)));

@@ -342,6 +342,32 @@ static void waits(const struct weir_profile *profile, struct weir_buffer *out)
         weir_grid_release(&grid);
 }
 
+/* One line on what never became an item of a way in; none, where all did. */
+static void lost_at_way(const struct weir_profile *profile, uint32_t index, struct weir_buffer *out)
+{
+    const struct weir_profile_way_count *end = &profile->ways[index].end;
+    const struct {
+        uint64_t count;
+        const char *before, *behind;
+    } rows[] = {
+        { end->kernel_drops, "the kernel dropped ", " datagrams at the full socket" },
+        { end->truncated, "", " messages were cut short" },
+        { end->refused, "", " came from addresses that `allow` leaves out" },
+        { end->failed_handshakes, "", " TLS handshakes failed" },
+    };
+    const char *separator = ": ";
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!rows[i].count)
+            continue;
+        if (*separator == ':')
+            weir_escape_plain(out, profile->topology.ways[index].name, WEIR_ESCAPE_ANY);
+        weir_buffer_printf(out, "%s%s%s%s", separator, rows[i].before, weir_figure_count(rows[i].count).text, rows[i].behind);
+        separator = "; ";
+    }
+    if (*separator == ';')
+        weir_buffer_add(out, "\n\n", 2);
+}
+
 static void ways(const struct weir_profile *profile, struct weir_buffer *out)
 {
     static const char *const names[] = { "WAY IN", "ACCEPTED", "ANSWERED", "ABANDONED", "DISCARDED", "IN FLIGHT", "CONNECTIONS",
@@ -358,14 +384,8 @@ static void ways(const struct weir_profile *profile, struct weir_buffer *out)
             cell(&grid, weir_figure_count(counts[k]).text);
     }
     finish(&grid, out);
-    for (uint32_t i = 0; i < profile->topology.way_count; i++) {
-        const struct weir_profile_way_count *end = &profile->ways[i].end;
-        if (!end->kernel_drops && !end->truncated)
-            continue;
-        weir_escape_plain(out, profile->topology.ways[i].name, WEIR_ESCAPE_ANY);
-        weir_buffer_printf(out, ": the kernel dropped %s datagrams at the full socket", weir_figure_count(end->kernel_drops).text);
-        weir_buffer_printf(out, "; %s messages were cut short\n\n", weir_figure_count(end->truncated).text);
-    }
+    for (uint32_t i = 0; i < profile->topology.way_count; i++)
+        lost_at_way(profile, i, out);
 }
 
 static void kernel_queues(const struct weir_profile *profile, struct weir_buffer *out)

@@ -75,14 +75,19 @@ static void refused_items_have_no_events(void **state)
     weir_profile_free(profile);
 }
 
-static void what_the_kernel_dropped_is_said(void **state)
+static void what_never_became_an_item_is_said(void **state)
 {
     (void)state;
     struct weir_profile *profile = sample_before();
     struct weir_buffer out = WEIR_BUFFER_INIT;
     profile->ways[0].end.kernel_drops = 1234;
     assert_int_equal(weir_table_profile(profile, NULL, &out, NULL), 0);
-    assert_non_null(strstr(weir_buffer_text(&out), "riemann: the kernel dropped 1,234 datagrams at the full socket; 0 messages"));
+    assert_non_null(strstr(weir_buffer_text(&out), "\nriemann: the kernel dropped 1,234 datagrams at the full socket\n"));
+    weir_buffer_clear(&out);
+    profile->ways[0].end = (struct weir_profile_way_count){ .truncated = 2, .refused = 3, .failed_handshakes = 4 };
+    assert_int_equal(weir_table_profile(profile, NULL, &out, NULL), 0);
+    assert_non_null(strstr(weir_buffer_text(&out),
+                           "\nriemann: 2 messages were cut short; 3 came from addresses that `allow` leaves out; 4 TLS handshakes failed\n"));
     weir_buffer_release(&out);
     weir_profile_free(profile);
 }
@@ -91,7 +96,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_hide_only_what_they_show), cmocka_unit_test(refused_items_have_no_events),
-        cmocka_unit_test(what_the_kernel_dropped_is_said),
+        cmocka_unit_test(what_never_became_an_item_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
