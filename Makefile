@@ -23,30 +23,36 @@ say = @$(if $(V),:,printf '  %-8s %s\n' "$(1)" "$(2)")
 # --- packages ---------------------------------------------------------------------------------------------------------------
 
 DEPS := build-essential pkg-config clang llvm libbpf-dev bpftool libelf-dev libdw-dev libprotobuf-c-dev protobuf-c-compiler \
-	libcmocka-dev libuv1-dev libssl-dev libjansson-dev libpcre2-dev graphviz libgraphviz-dev fonts-dejavu-core librsvg2-bin libpq-dev
-DEPS_TEST := openssl riemann-c-client libriemann-client-dev jq libclang-rt-14-dev postgresql \
+	libcmocka-dev libuv1-dev libssl-dev libjansson-dev libpcre2-dev graphviz libgraphviz-dev fonts-dejavu-core librsvg2-bin libpq-dev jq
+DEPS_TEST := openssl riemann-c-client libriemann-client-dev libclang-rt-14-dev postgresql \
 	collectd-core ruby-riemann-client libivykis0 libnet1 libwrap0 libjson-c5 libpcre3 $(if $(shell command -v npm),,nodejs npm)
 missing = $(shell dpkg-query -W -f '$${db:Status-Abbrev} $${Package}\n' $(1) 2>/dev/null | awk '$$1=="ii"{print $$2}' | sort -u | \
 	comm -13 - <(printf '%s\n' $(1) | sort -u))
 
-.PHONY: deps
-deps:
-	@missing="$(call missing,$(DEPS) $(DEPS_TEST))"; \
+# What builds and runs; and, in deps-test, real clients and a database to test against.
+.PHONY: deps deps-build deps-test
+deps: deps-build deps-test
+deps-build: DEPS_WANTED = $(DEPS)
+deps-test: DEPS_WANTED = $(DEPS_TEST)
+deps-build deps-test:
+	@missing="$(call missing,$(DEPS_WANTED))"; \
 	if [ -n "$$missing" ]; then \
 		if [ "$$(id -u)" != 0 ]; then \
-			echo "make deps: these packages are missing: $$missing; run 'make deps' as root to install them" >&2; exit 1; fi; \
+			echo "make $@: these packages are missing: $$missing; run 'make deps' as root to install them" >&2; exit 1; fi; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	fi
 
-# Whatever builds needs the packages first. The stamp is remade when the list changes or a tool has gone.
-DEPS_STAMP := $(BUILD)/.deps
+# Whatever builds needs the packages first. A stamp is remade when the list changes or a tool has gone.
+DEPS_STAMP := $(BUILD)/.deps-build
+TEST_STAMP := $(BUILD)/.deps-test
 TOOLS := $(foreach t,$(CC) $(CLANG) $(BPFTOOL) protoc-c dot pkg-config jq,$(if $(shell command -v $(t)),,gone))
 ifneq ($(strip $(TOOLS)),)
 .PHONY: $(DEPS_STAMP)
 endif
-$(DEPS_STAMP): Makefile
-	@$(MAKE) --no-print-directory deps
+$(DEPS_STAMP) $(TEST_STAMP): $(BUILD)/.%: Makefile
+	@$(MAKE) --no-print-directory $*
 	@mkdir -p $(@D) && touch $@
+$(TEST_STAMP): | $(DEPS_STAMP)
 
 # --- flags ------------------------------------------------------------------------------------------------------------------
 
@@ -179,12 +185,12 @@ $(REPLAY): $(B)/tests/fuzz/%_replay: $(B)/obj/tests/fuzz/%_fuzz.o $(B)/obj/tests
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS) -o $@
 
-$(patsubst %.c,$(B)/obj/%.o,$(UNIT_SRC) $(SYSTEM_SRC) $(wildcard tests/system/*.c tests/fuzz/*.c)): $(GEN_base) $(GEN_wire) | $(DEPS_STAMP)
+$(patsubst %.c,$(B)/obj/%.o,$(UNIT_SRC) $(SYSTEM_SRC) $(wildcard tests/system/*.c tests/fuzz/*.c tests/bench/*.c)): $(GEN_base) $(GEN_wire) | $(TEST_STAMP)
 
 # Clients that no package can simply bring: npm's, and syslog-ng, whose package would put out the machine's own log daemon, so
 # that it is only unpacked.
 INTEROP := $(B)/interop/.ready
-$(INTEROP): tests/interop/fetch | $(DEPS_STAMP)
+$(INTEROP): tests/interop/fetch | $(TEST_STAMP)
 	$(call say,FETCH,$(@D))
 	$(Q)mkdir -p $(@D) && tests/interop/fetch $(@D) && touch $@
 
@@ -203,7 +209,7 @@ replay: $(REPLAY)
 
 .PHONY: fuzz
 fuzz: $(FUZZ:%=fuzz-%)
-fuzz-%: tests/fuzz/%_fuzz.c $(GEN_base) $(GEN_wire) | $(DEPS_STAMP)
+fuzz-%: tests/fuzz/%_fuzz.c $(GEN_base) $(GEN_wire) | $(TEST_STAMP)
 	$(Q)mkdir -p $(BUILD)/fuzz/$* tests/fuzz/corpus/$*
 	$(Q)$(CLANG) $(CPPFLAGS_ALL) -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
 		$< $(SRC_base) $(SRC_wire) $(SRC_query) $(SRC_lang) $(filter-out viz/render.c,$(SRC_viz)) $(B)/gen/profile.pb-c.c $(B)/gen/riemann.pb-c.c \
