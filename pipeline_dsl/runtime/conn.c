@@ -416,23 +416,23 @@ void weir_conn_update(struct weir_conn *conn)
         uv_poll_stop(&conn->poll);
 }
 
-static void parked_forget(struct weir_conn *conn)
+/* Its items that wait for this queue won't come. */
+static void parked_forget(struct weir_conn *conn, struct weir_queue *queue)
 {
-    struct weir_conn_list *list = &conn->loop->parked[conn->parked_at->index];
-    struct weir_conn *previous = NULL;
-    for (struct weir_conn *c = list->first; c != conn; c = c->next_parked)
-        previous = c;
-    if (previous)
-        previous->next_parked = conn->next_parked;
-    else
-        list->first = conn->next_parked;
-    if (list->last == conn)
-        list->last = previous;
-    weir_queue_unpark(conn->parked_at);
-    weir_loop_item_free(conn->loop, conn->parked);
-    weir_way_end(conn->way_block, conn->way->reply_stage ? &conn->way_block->abandoned : &conn->way_block->discarded, 1);
-    conn->parked = NULL;
-    conn->send_sequence++;
+    struct weir_item_list *list = &conn->loop->parked[queue->index], all = *list;
+    struct weir_item *item;
+    list->first = NULL;
+    while ((item = weir_item_list_take(&all))) {
+        if (item->conn != conn) {
+            weir_item_list_add(list, item);
+            continue;
+        }
+        weir_queue_unpark(queue);
+        weir_loop_item_free(conn->loop, item);
+        weir_way_end(conn->way_block, conn->way->reply_stage ? &conn->way_block->abandoned : &conn->way_block->discarded, 1);
+        conn->parked--;
+        conn->send_sequence++;
+    }
 }
 
 void weir_conn_close(struct weir_conn *conn)
@@ -442,8 +442,8 @@ void weir_conn_close(struct weir_conn *conn)
     conn->closing = true;
     __atomic_store_n(&conn->wants_none, true, __ATOMIC_RELAXED);
     weir_conn_abandon(conn);
-    if (conn->parked)
-        parked_forget(conn);
+    for (uint32_t i = 0; i < conn->loop->plan->queue_count && conn->parked; i++)
+        parked_forget(conn, &conn->loop->queues[i]);
     input_drop(conn);
     uv_close((uv_handle_t *)&conn->poll, on_poll_closed);
     if (conn->tls)
@@ -486,15 +486,8 @@ void weir_conn_leave(struct weir_conn *conn)
 
 void weir_conn_park(struct weir_conn *conn, struct weir_queue *queue, struct weir_item *item)
 {
-    struct weir_conn_list *list = &conn->loop->parked[queue->index];
-    conn->parked = item;
-    conn->parked_at = queue;
-    conn->next_parked = NULL;
-    if (list->last)
-        list->last->next_parked = conn;
-    else
-        list->first = conn;
-    list->last = conn;
+    weir_item_list_add(&conn->loop->parked[queue->index], item);
+    conn->parked++;
 }
 
 /* What an earlier server received, or owes. */

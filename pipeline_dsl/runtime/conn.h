@@ -4,7 +4,7 @@
  *
  * A way in by UDP has one for its socket, which the replies' half of this does not concern (datagram.h).
  *
- * It stops reading while its one item is parked in front of a full queue, while WEIR_REPLY_RING_ITEMS of its requests are
+ * It stops reading while an item of it is parked in front of a full queue, while WEIR_REPLY_RING_ITEMS of its requests are
  * outstanding or WEIR_REPLY_RING_BYTES of replies wait (a slow reader is stopped, not buffered), and when the loop drains. An idle connection holds no buffer.
  *
  * Units: bytes, items.
@@ -20,7 +20,7 @@
 
 struct weir_conn {
     struct weir_conn *previous, *next; /* all of the loop's */
-    struct weir_conn *next_parked, *next_dirty;
+    struct weir_conn *next_dirty;
     struct weir_loop *loop;
     const struct weir_plan_way *way;
     struct weir_contract_way *way_block;
@@ -45,8 +45,7 @@ struct weir_conn {
     bool wants_none;         /* no large reply: it closes, or one was refused and half of the room isn't free again; read by any thread */
     size_t head_sent;        /* bytes of the head that are already written */
 
-    struct weir_item *parked;
-    struct weir_queue *parked_at;
+    uint32_t parked; /* of its items, in front of full queues: one that was cut, and those that slots or a batch gave back */
     bool ended;   /* no more requests will come: end of stream, a bad length, a drain */
     bool leaves;  /* it goes on in the server that takes over, as soon as no request is being worked on */
     bool blocked; /* the socket takes no more */

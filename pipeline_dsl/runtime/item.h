@@ -22,7 +22,7 @@ enum weir_outcome { WEIR_NEXT, WEIR_GONE };
 enum weir_reply_kind { WEIR_REPLY_NONE, WEIR_REPLY_ACK, WEIR_REPLY_BYTES };
 
 struct weir_item {
-    struct weir_item *next; /* in a free list, a completion list, or a chain of evicted items */
+    struct weir_item *next; /* in a list of its owner's */
     struct weir_loop *loop; /* where it was born and ends; null: inside */
     struct weir_conn *conn; /* used by that loop alone; null: none */
     struct weir_source *source; /* of what was born inside */
@@ -49,8 +49,9 @@ struct weir_item {
     enum weir_reply_kind reply_kind;
     struct weir_buffer reply; /* framed; of kind BYTES, or what a query found, of no kind until it is encoded */
 
-    uint32_t slots_queue;       /* by which an event loop gets it back from its slot */
-    struct weir_buffer request; /* what a pool of slots sends of it; until its slot is free again */
+    struct weir_loop *slots_loop; /* the event loop that goes on with it behind its slot; null: a worker does */
+    uint32_t slots_queue;         /* by which it gets it back */
+    struct weir_buffer request;   /* what a pool of slots sends of it; until its slot is free again */
     uint64_t born_ns; /* when it arrived, if its latency is measured; else 0 */
 
     /* for the tracer */
@@ -61,6 +62,43 @@ struct weir_item {
     uint32_t depth_items;
     struct weir_contract_record record; /* of the segment it is in; tick_count 0: none is under way */
 };
+
+/* First in, first out, by `next`. `last` means something where there is a first. */
+struct weir_item_list {
+    struct weir_item *first, *last;
+};
+
+static inline void weir_item_list_add(struct weir_item_list *list, struct weir_item *item)
+{
+    item->next = NULL;
+    if (list->first)
+        list->last->next = item;
+    else
+        list->first = item;
+    list->last = item;
+}
+
+/* Null: it is empty. */
+static inline struct weir_item *weir_item_list_take(struct weir_item_list *list)
+{
+    struct weir_item *item = list->first;
+    if (item)
+        list->first = item->next;
+    return item;
+}
+
+/* `more` goes behind `list`, and is empty then. */
+static inline void weir_item_list_append(struct weir_item_list *list, struct weir_item_list *more)
+{
+    if (!more->first)
+        return;
+    if (list->first)
+        list->last->next = more->first;
+    else
+        list->first = more->first;
+    list->last = more->last;
+    more->first = NULL;
+}
 
 /* Opens a record when the item is stamped: the segment starts now, with `stage`. `queue`: what led here, or WEIR_NO_QUEUE. */
 void weir_item_segment_begin(struct weir_thread *thread, struct weir_item *item, uint32_t queue, uint32_t stage);

@@ -102,14 +102,9 @@ void weir_loop_adopt(struct weir_loop *loop, struct weir_arrival *arrival)
 void weir_loop_enter(struct weir_loop *loop, struct weir_item *item)
 {
     weir_mutex_lock(&loop->mutex);
-    bool gone = loop->gone, was_empty = !loop->inside_first;
-    if (!gone) {
-        if (was_empty)
-            loop->inside_first = item;
-        else
-            loop->inside_last->next = item;
-        loop->inside_last = item;
-    }
+    bool gone = loop->gone, was_empty = !loop->inside.first;
+    if (!gone)
+        weir_item_list_add(&loop->inside, item);
     weir_mutex_unlock(&loop->mutex);
     if (gone)
         weir_inside_end(NULL, item);
@@ -159,19 +154,18 @@ static void ring_enter(struct weir_loop *loop, struct weir_item *item, uint32_t 
 
 void weir_loop_return(struct weir_item *item, uint32_t queue)
 {
-    struct weir_loop *loop = item->loop;
-    item->next = NULL;
+    struct weir_loop *loop = item->slots_loop;
     item->slots_queue = queue;
     weir_mutex_lock(&loop->mutex);
-    ring_enter(loop, item, queue);
-    bool was_empty = !loop->back_first;
-    if (was_empty)
-        loop->back_first = item;
-    else
-        loop->back_last->next = item;
-    loop->back_last = item;
+    bool gone = loop->gone, was_empty = !loop->back.first;
+    if (!gone) {
+        ring_enter(loop, item, queue);
+        weir_item_list_add(&loop->back, item);
+    }
     weir_mutex_unlock(&loop->mutex);
-    if (was_empty)
+    if (gone)
+        weir_inside_end(NULL, item); /* the others are all back when a loop goes */
+    else if (was_empty)
         uv_async_send(&loop->wake);
 }
 
@@ -210,19 +204,14 @@ static void go_back(struct weir_thread *thread, struct weir_item *item)
     item->record.events = item->events;
     record = item->record;
     item->record.tick_count = 0;
-    item->next = NULL;
 
     weir_thread_lock(thread, &loop->mutex, item->way->reply_queue);
     if (weir_item_owes_reply(item))
         ring_enter(loop, item, item->way->reply_queue);
     bool was_empty = false;
     if (thread->loop != loop) {
-        was_empty = !loop->done_first;
-        if (was_empty)
-            loop->done_first = item;
-        else
-            loop->done_last->next = item;
-        loop->done_last = item;
+        was_empty = !loop->done.first;
+        weir_item_list_add(&loop->done, item);
     }
     weir_mutex_unlock(&loop->mutex);
     if (was_empty)
@@ -290,38 +279,55 @@ static void run_inside(struct weir_loop *loop, struct weir_item *item)
     }
 }
 
-/* The loop takes nothing any more. */
+/* An item that has given its slot back leaves its queue. */
+static void ring_leave(struct weir_loop *loop, const struct weir_item *item)
+{
+    struct weir_contract_queue *block = weir_loop_ring(loop, item->slots_queue);
+    weir_mutex_lock(&loop->mutex);
+    weir_seqlock_begin(&block->sequence);
+    weir_word_add(&block->out, 1);
+    weir_word_sub(&block->queued_items, 1);
+    weir_word_sub(&block->queued_bytes, item->size_bytes);
+    weir_seqlock_end(&block->sequence);
+    weir_mutex_unlock(&loop->mutex);
+}
+
+/* The loop takes nothing any more. What it still has, or holds back, was born inside. */
 static void leave(struct weir_loop *loop)
 {
+    struct weir_item *item;
+    weir_timers_fire(&loop->thread, WEIR_TIMERS_END);
     weir_mutex_lock(&loop->mutex);
-    struct weir_item *item = loop->inside_first;
-    loop->inside_first = NULL;
+    struct weir_item_list inside = loop->inside, back = loop->back;
+    loop->inside.first = loop->back.first = NULL;
     loop->gone = true;
     weir_mutex_unlock(&loop->mutex);
-    while (item) {
-        struct weir_item *next = item->next;
+    while ((item = weir_item_list_take(&inside)))
         weir_inside_end(&loop->thread, item);
-        item = next;
+    while ((item = weir_item_list_take(&back))) {
+        ring_leave(loop, item);
+        weir_inside_end(&loop->thread, item);
     }
 }
 
-/* Each connection that is parked at the queue gets its turn once, as long as there is room. One that parks again waits at the
- * end. */
+/* Each item that is parked at the queue gets its turn once, as long as there is room; what its connection brings then waits at
+ * the end. */
 static void resume_parked(struct weir_loop *loop, struct weir_queue *queue)
 {
-    struct weir_conn_list *list = &loop->parked[queue->index];
-    const struct weir_conn *last = list->last;
+    struct weir_item_list *list = &loop->parked[queue->index];
+    const struct weir_item *last = list->last;
     while (list->first) {
-        struct weir_conn *conn = list->first;
-        bool at_end = conn == last;
-        struct weir_item *item = conn->parked;
-        if (!weir_handoff_push(&loop->thread, queue, item, true))
+        struct weir_item *item = list->first, *next = item->next;
+        struct weir_conn *conn = item->conn;
+        bool at_end = item == last, closing = conn->closing;
+        conn->parked--;
+        if (!weir_handoff_push(&loop->thread, queue, item, true)) {
+            conn->parked++;
             return;
-        list->first = conn->next_parked;
-        if (!list->first)
-            list->last = NULL;
-        conn->parked = NULL;
-        weir_conn_continue(conn);
+        }
+        list->first = next;
+        if (!closing) /* or else it may have gone with its item */
+            weir_conn_continue(conn);
         if (at_end)
             break;
     }
@@ -341,19 +347,12 @@ static void each_connection(struct weir_loop *loop, void (*what)(struct weir_con
 static void run_returned(struct weir_loop *loop, struct weir_item *item)
 {
     for (struct weir_item *next; item; item = next) {
-        uint32_t queue = item->slots_queue;
-        struct weir_contract_queue *block = weir_loop_ring(loop, queue);
+        const struct weir_plan_queue *queue = &loop->plan->queues[item->slots_queue];
         next = item->next;
-        weir_thread_at(&loop->thread, WEIR_TAG(loop->plan->queues[queue].stage, WEIR_PART_POP));
-        weir_mutex_lock(&loop->mutex);
-        weir_seqlock_begin(&block->sequence);
-        weir_word_add(&block->out, 1);
-        weir_word_sub(&block->queued_items, 1);
-        weir_word_sub(&block->queued_bytes, item->size_bytes);
-        weir_seqlock_end(&block->sequence);
-        weir_mutex_unlock(&loop->mutex);
-        weir_item_segment_begin(&loop->thread, item, queue, loop->plan->queues[queue].run_stage);
-        loop->plan->queues[queue].run(&loop->thread, item);
+        weir_thread_at(&loop->thread, WEIR_TAG(queue->stage + item->lane, WEIR_PART_POP));
+        ring_leave(loop, item);
+        weir_item_segment_begin(&loop->thread, item, item->slots_queue, queue->run_stage + item->lane);
+        queue->run(&loop->thread, item);
     }
 }
 
@@ -362,10 +361,10 @@ static void on_wake(uv_async_t *async)
     struct weir_loop *loop = async->data;
     weir_thread_sleep_end(&loop->thread);
     weir_mutex_lock(&loop->mutex);
-    struct weir_item *finished = loop->done_first, *inside = loop->inside_first, *returned = loop->back_first;
+    struct weir_item *finished = loop->done.first, *inside = loop->inside.first, *returned = loop->back.first;
     struct weir_arrival *arrivals = loop->arrivals;
     bool resumes = loop->resumes, drains = loop->drains, leaves = loop->leaves, stops = loop->stops;
-    loop->done_first = loop->done_last = loop->inside_first = loop->back_first = NULL;
+    loop->done.first = loop->inside.first = loop->back.first = NULL;
     loop->arrivals = NULL;
     loop->resumes = false;
     weir_mutex_unlock(&loop->mutex);
@@ -425,7 +424,7 @@ static void on_before_sleep(uv_prepare_t *prepare)
         weir_timers_fire(&loop->thread, loop->stopping ? WEIR_TIMERS_END : WEIR_TIMERS_ALL);
     if (loop->stopping && !loop->connections && all_back(loop))
         uv_stop(&loop->uv);
-    /* With a connection parked it would have work, if only there were room. */
+    /* With an item parked it would have work, if only there were room. */
     for (uint32_t i = 0; i < loop->plan->queue_count; i++) {
         if (loop->parked[i].first) {
             weir_thread_sleep_begin(&loop->thread, WEIR_WAIT_FULL, i);

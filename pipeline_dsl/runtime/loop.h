@@ -60,16 +60,16 @@ struct weir_loop {
     uint32_t load;  /* connections, those on their way included; atomic */
 
     struct weir_mutex mutex;
-    struct weir_item *done_first, *done_last; /* finished items. Requires: mutex */
-    struct weir_item *back_first, *back_last; /* from their slots, to go on here. Requires: mutex */
-    struct weir_item *inside_first, *inside_last; /* born inside, not run yet. Requires: mutex */
-    struct weir_arrival *arrivals;            /* newest first. Requires: mutex */
-    bool resumes, drains, leaves, stops;      /* what else the wakeup means. Requires: mutex */
-    bool gone;                                /* takes no more items. Requires: mutex */
+    struct weir_item_list done;          /* finished items. Requires: mutex */
+    struct weir_item_list back;          /* from their slots, to go on here. Requires: mutex */
+    struct weir_item_list inside;        /* born inside, not run yet. Requires: mutex */
+    struct weir_arrival *arrivals;       /* newest first. Requires: mutex */
+    bool resumes, drains, leaves, stops; /* what else the wakeup means. Requires: mutex */
+    bool gone;                           /* takes no more items. Requires: mutex */
     /* This loop's share of each reply ring, and of each queue of what slots have finished here, requires mutex too: plan->queue_blocks[queue][shard]. */
 
     struct weir_conn *connections;
-    struct weir_conn_list *parked; /* [queue_count]: connections whose item waits for that queue */
+    struct weir_item_list *parked; /* [queue_count]: items that wait for room in that queue */
     struct weir_conn_list dirty;   /* connections with replies to send before the loop sleeps */
     struct weir_item *free_items;
     uint32_t free_count;
@@ -90,7 +90,7 @@ int weir_loop_start(struct weir_loop *loop, const struct weir_plan *plan, struct
                     uint32_t pool, uint32_t shard, struct weir_error *error);
 /* Any thread: hands over a connection; the loop owns it from now on. */
 void weir_loop_adopt(struct weir_loop *loop, struct weir_arrival *arrival);
-/* Any thread: a queue in front of which connections are parked has room again. */
+/* Any thread: a queue in front of which items are parked has room again. */
 void weir_loop_resume(struct weir_loop *loop);
 /* Any thread: no more requests; each connection closes when its replies are written. */
 void weir_loop_drain(struct weir_loop *loop);
@@ -116,7 +116,7 @@ void weir_loop_refuse(struct weir_thread *thread, struct weir_item *item);
 /* Any thread: an item to which no reply is owed ends: it goes back to where it was born, and counts there as discarded. */
 void weir_loop_discard(struct weir_thread *thread, struct weir_item *item);
 
-/* Any thread: an item has given its slot back, and the segment behind `queue` runs on its loop. */
+/* Any thread: an item has given its slot back, and the segment behind `queue` runs on item->slots_loop. */
 void weir_loop_return(struct weir_item *item, uint32_t queue);
 
 /* This loop's share of a reply ring, or of a queue of kind SLOTS; guarded by its mutex. */

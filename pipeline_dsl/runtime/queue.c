@@ -366,11 +366,7 @@ static void same_lock(const struct weir_queue *queue) WEIR_HOLDS(queue->intake->
 void weir_intake_enter(struct weir_intake *intake, struct weir_item *item)
 {
     weir_mutex_lock(&intake->mutex);
-    if (intake->inside_first)
-        intake->inside_last->next = item;
-    else
-        intake->inside_first = item;
-    intake->inside_last = item;
+    weir_item_list_add(&intake->inside, item);
     bool wake = claim_sleeper(intake);
     weir_mutex_unlock(&intake->mutex);
     if (wake)
@@ -380,14 +376,12 @@ void weir_intake_enter(struct weir_intake *intake, struct weir_item *item)
 /* Of the items that were born inside the next one, unless it is the turn of `queue`, whose turn comes next then. */
 static struct weir_item *take_inside(struct weir_intake *intake, const struct weir_queue *queue) WEIR_REQUIRES(intake->mutex)
 {
-    struct weir_item *item = intake->inside_first;
     intake->inside_next = queue && !intake->inside_next;
     if (intake->inside_next)
         return NULL;
     if (queue)
         intake->next = (intake->next + intake->handoff_count - 1) % intake->handoff_count;
-    intake->inside_first = item->next;
-    return item;
+    return weir_item_list_take(&intake->inside);
 }
 
 /* Is there something that the thread does when nothing comes? */
@@ -402,10 +396,10 @@ struct weir_item *weir_intake_take(struct weir_intake *intake, struct weir_threa
     struct weir_queue *queue;
     weir_thread_at(thread, WEIR_TAG(intake->queues[0]->plan->stage, WEIR_PART_POP));
     weir_thread_lock(thread, &intake->mutex, intake->queues[0]->index);
-    while (!(queue = first_with_items(intake)) && !intake->inside_first && !intake->closed && !has_to_fire(intake, thread))
+    while (!(queue = first_with_items(intake)) && !intake->inside.first && !intake->closed && !has_to_fire(intake, thread))
         sleep_until_item(intake, thread);
     bool finished = queue && queue->plan->kind == WEIR_QUEUE_SLOTS;
-    if (__builtin_expect(intake->inside_first != NULL, 0) && !finished) {
+    if (__builtin_expect(intake->inside.first != NULL, 0) && !finished) {
         struct weir_item *inside = take_inside(intake, queue);
         if (inside) {
             weir_mutex_unlock(&intake->mutex);

@@ -33,14 +33,14 @@ struct weir_intake {
     struct weir_queue **queues; /* [queue_count] */
     uint32_t queue_count;
     uint32_t handoff_count;
-    uint32_t next;      /* where the next take starts to look */
-    struct weir_item *inside_first, *inside_last; /* born inside, bounded by their sources */
-    bool inside_next;   /* whose turn it is, where both have items */
-    uint32_t sleeping;  /* takers that wait */
-    uint32_t signalled; /* of those: already woken, not yet running */
+    uint32_t next;                /* where the next take starts to look */
+    struct weir_item_list inside; /* born inside, bounded by their sources */
+    bool inside_next;             /* whose turn it is, where both have items */
+    uint32_t sleeping;            /* takers that wait */
+    uint32_t signalled;           /* of those: already woken, not yet running */
     bool closed;
-    bool hurries;       /* atomic: the server drains: what takers hold for later is not held any longer */
-    bool discards;      /* atomic */
+    bool hurries;                 /* atomic: the server drains: what takers hold for later is not held any longer */
+    bool discards;                /* atomic */
 };
 
 struct weir_queue {

@@ -33,37 +33,6 @@
 #define BACKOFF_FIRST_NS 50000000u
 #define BACKOFF_MOST_NS 1000000000u
 
-static void list_add(struct weir_item_list *list, struct weir_item *item)
-{
-    item->next = NULL;
-    if (list->first)
-        list->last->next = item;
-    else
-        list->first = item;
-    list->last = item;
-}
-
-static struct weir_item *list_take(struct weir_item_list *list)
-{
-    struct weir_item *item = list->first;
-    if (item)
-        list->first = item->next;
-    return item;
-}
-
-/* `more` goes behind `list`, and is empty then. */
-static void list_append(struct weir_item_list *list, struct weir_item_list *more)
-{
-    if (!more->first)
-        return;
-    if (list->first)
-        list->last->next = more->first;
-    else
-        list->first = more->first;
-    list->last = more->last;
-    more->first = NULL;
-}
-
 static void poke(int fd)
 {
     uint64_t one = 1;
@@ -155,7 +124,7 @@ static void give_back(struct weir_thread *thread, struct weir_slots *slots, stru
 {
     weir_buffer_release(&item->request);
     item->size_bytes = item->decoded ? item->arena.used_bytes : item->payload_bytes;
-    if (slots->server->pools[slots->server->queues[slots->plan->queue].to_pool].listens)
+    if (item->slots_loop)
         weir_loop_return(item, slots->plan->queue);
     else
         weir_queue_return(slots->queue, thread, item);
@@ -175,6 +144,7 @@ static struct weir_contract_record take_record(struct weir_item *item)
 void weir_slots_pass(struct weir_thread *thread, struct weir_slots *slots, struct weir_item *item)
 {
     struct weir_contract_record record = take_record(item);
+    item->slots_loop = thread->loop;
     weir_thread_at(thread, WEIR_TAG(slots->plan->stage + item->lane, WEIR_PART_PUSH));
     give_back(thread, slots, item);
     weir_item_segment_end(thread, &record);
@@ -217,9 +187,10 @@ void weir_slots_send(struct weir_thread *thread, struct weir_slots *slots, struc
     }
     /* Once it is in the inbox the item is another thread's. */
     struct weir_contract_record record = take_record(item);
+    item->slots_loop = thread->loop;
     item->slot_ns = item->weight ? weir_clock_ns() : 0;
     count_taken(slots);
-    list_add(&slots->inbox, item);
+    weir_item_list_add(&slots->inbox, item);
     wake = !slots->awake;
     slots->awake = true;
     weir_mutex_unlock(&slots->mutex);
@@ -278,7 +249,7 @@ void weir_slots_lose(struct weir_slots_line *line, struct weir_item *item)
     struct weir_slots *slots = line->slots;
     line->in_flight--;
     if (slots->plan->retries && !slots->how_lost) {
-        list_add(&slots->orphans, item);
+        weir_item_list_add(&slots->orphans, item);
         return;
     }
     weir_slots_fail(slots, item, "%s", slots->how_lost ? slots->how_lost : "the connection was lost before it was answered");
@@ -305,8 +276,8 @@ static void line_down(struct weir_slots *slots, struct weir_slots_line *line)
     uint64_t again = 0;
     for (struct weir_item *item = slots->orphans.first; item; item = item->next)
         again++;
-    list_append(&slots->orphans, &slots->pending);
-    list_append(&slots->pending, &slots->orphans);
+    weir_item_list_append(&slots->orphans, &slots->pending);
+    weir_item_list_append(&slots->pending, &slots->orphans);
     weir_mutex_lock(&slots->mutex);
     count_open(slots, -1, false);
     weir_seqlock_begin(&slots->block->sequence);
@@ -346,7 +317,7 @@ static void send_pending(struct weir_slots *slots)
     struct weir_slots_line *line;
     while (slots->pending.first && (line = least_loaded(slots))) {
         do {
-            struct weir_item *item = list_take(&slots->pending);
+            struct weir_item *item = weir_item_list_take(&slots->pending);
             item->alone_ns = line->in_flight++ ? 0 : weir_clock_ns();
             line->unsent = true;
             slots->plan->kind->send(line, item);
@@ -359,7 +330,7 @@ static void send_pending(struct weir_slots *slots)
         return;
     /* The last connection went while these were on their way to it. */
     struct weir_item *item;
-    while ((item = list_take(&slots->pending))) {
+    while ((item = weir_item_list_take(&slots->pending))) {
         weir_slots_fail(slots, item, "the connection was lost before it was sent");
         end_item(slots, item, WEIR_SLOTS_LOST);
     }
@@ -382,7 +353,7 @@ static void finish(struct weir_slots *slots)
     for (uint32_t i = 0; i < slots->plan->connections; i++)
         if (slots->lines[i].events)
             line_down(slots, &slots->lines[i]);
-    while ((item = list_take(&slots->pending))) {
+    while ((item = weir_item_list_take(&slots->pending))) {
         weir_slots_fail(slots, item, "%s", slots->how_lost);
         end_item(slots, item, WEIR_SLOTS_LOST);
     }
@@ -408,7 +379,7 @@ static bool turn(struct weir_slots *slots)
 {
     struct epoll_event events[EVENTS_AT_ONCE];
     weir_mutex_lock(&slots->mutex);
-    list_append(&slots->pending, &slots->inbox);
+    weir_item_list_append(&slots->pending, &slots->inbox);
     struct weir_slots_line *opened = slots->opened;
     bool stopping = slots->stopping;
     slots->opened = NULL;

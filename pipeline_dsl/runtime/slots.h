@@ -24,11 +24,6 @@
 
 struct weir_slots;
 
-/* First in, first out. */
-struct weir_item_list {
-    struct weir_item *first, *last;
-};
-
 /* One connection. */
 struct weir_slots_line {
     struct weir_slots *slots;

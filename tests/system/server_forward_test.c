@@ -316,6 +316,43 @@ static void event_loops_forward_themselves(void **state)
     harness_stop(&down);
 }
 
+/* What comes back to an event loop may have to wait for room in a queue, several items of one connection at once; and copies, which
+ * belong to no connection, come back there too. */
+static void event_loops_get_back_more_than_a_queue_takes(void **state)
+{
+    (void)state;
+    enum { CLIENTS = 3 };
+    const int each = (int)harness_count(200, 2000);
+    struct harness_server up, down;
+    int fds[CLIENTS];
+    char text[1024];
+    harness_run(&down, down_text);
+    snprintf(text, sizeof text,
+             "pool io threads 1\npool workers threads 1\n"
+             "pipeline up {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 1MiB\n    decode riemann max 1MiB\n"
+             "    tee copies\n    forward riemann 127.0.0.1:%d connections 2 in_flight 8\n"
+             "    handoff workers limit 1MiB items 1 full block\n    busy 100us\n    encode riemann\n    reply\n}\n"
+             "pipeline copies {\n    forward riemann 127.0.0.1:%d connections 1 in_flight 4\n    drop\n}\n",
+             down.port, down.port);
+    harness_run(&up, text);
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = harness_connect(up.port);
+        send_messages(fds[i], each);
+    }
+    /* The last one doesn't wait for its replies. */
+    close(fds[CLIENTS - 1]);
+    for (int i = 0; i < CLIENTS - 1; i++) {
+        for (int k = 0; k < each; k++)
+            assert_int_equal(harness_reply(fds[i], NULL, 0), 1);
+        close(fds[i]);
+    }
+    await(&up, "in_use", 0);
+    assert_true(slots(&up, "finished") >= (uint64_t)each * (CLIENTS - 1));
+    assert_true(harness_counter(&up, "slots", "copies.forward", "taken") >= (uint64_t)each * (CLIENTS - 1));
+    harness_stop(&up); /* which checks that nothing is left */
+    harness_stop(&down);
+}
+
 static void it_starts_before_the_other_server_does(void **state)
 {
     (void)state;
@@ -349,6 +386,7 @@ int main(void)
         cmocka_unit_test(a_downstream_that_never_answers_does_not_hang_the_end),
         cmocka_unit_test(it_starts_before_the_other_server_does),
         cmocka_unit_test(event_loops_forward_themselves),
+        cmocka_unit_test(event_loops_get_back_more_than_a_queue_takes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
