@@ -364,14 +364,15 @@ int weir_check_expectation(const struct weir_tree *tree, struct weir_diag_bag *b
                            const struct weir_topology *topology, struct weir_topology_expectation *expectation)
 {
     struct weir_names names = WEIR_NAMES_INIT;
+    /* Stages first: the pool of a `forward` or `store` is called like it, and whoever writes that name means the stage. */
+    for (uint32_t i = 0; i < topology->stage_count; i++)
+        weir_names_add(&names, topology->stages[i].full_name, strlen(topology->stages[i].full_name),
+                       WEIR_NAME_VALUE(WEIR_NAME_STAGE, i));
     for (uint32_t i = 0; i < topology->pool_count; i++)
         weir_names_add(&names, topology->pools[i].name, strlen(topology->pools[i].name), WEIR_NAME_VALUE(WEIR_NAME_POOL, i));
     for (uint32_t i = 0; i < topology->pipeline_count; i++)
         weir_names_add(&names, topology->pipelines[i].name, strlen(topology->pipelines[i].name),
                        WEIR_NAME_VALUE(WEIR_NAME_PIPELINE, i));
-    for (uint32_t i = 0; i < topology->stage_count; i++)
-        weir_names_add(&names, topology->stages[i].full_name, strlen(topology->stages[i].full_name),
-                       WEIR_NAME_VALUE(WEIR_NAME_STAGE, i));
     struct weir_scope scope = { .topology = topology, .names = &names, .entered_count = topology->pipeline_count };
     weir_check_terms(&scope, bag, arena, tree->first->expectations, expectation);
     bool failed = bag->failed || names.failed;

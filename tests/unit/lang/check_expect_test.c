@@ -159,11 +159,34 @@ static void against_a_topology(void **state)
     findings_release(&f);
 }
 
+/* The pool of a stage's own threads is called like the stage, and is in the topology of a profile. */
+static void a_stage_with_slots_is_no_pool(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "wait(p.forward) p99 < 1ms", "fill(p.forward) < 50%", "depth(p.forward) < 2", "cpu(p.forward) < 5%",
+                                         "starved(pool w) < 10%" };
+    struct findings f;
+    findings_load(&f, "pool io threads 1\npool w threads 1\npipeline p {\n listen tcp 127.0.0.1:0 on io\n frame length32 max 1KiB\n"
+                      " handoff w limit 1MiB full block\n decode riemann\n forward riemann 127.0.0.1:5555 connections 1 in_flight 2\n"
+                      " encode riemann\n reply\n}\n");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct weir_topology_expectation expectation;
+        struct weir_diag_bag bag;
+        struct weir_error error = WEIR_ERROR_INIT;
+        weir_diag_bag_init(&bag);
+        assert_int_equal(weir_lang_expectation(texts[i], &f.topology, &f.arena, &expectation, &bag, &error), 0);
+        assert_string_equal(expectation.text, texts[i]);
+        weir_diag_bag_release(&bag);
+    }
+    findings_release(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good),   cmocka_unit_test(grammar), cmocka_unit_test(references),
         cmocka_unit_test(values), cmocka_unit_test(terms),   cmocka_unit_test(against_a_topology),
+        cmocka_unit_test(a_stage_with_slots_is_no_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
