@@ -15,7 +15,7 @@
 
 static weir_rule *const rules[] = {
     weir_rule_size, weir_rule_starved, weir_rule_lock, weir_rule_cpu, weir_rule_saturated, weir_rule_one_thread, weir_rule_downstream,
-    weir_rule_round_trip,
+    weir_rule_far_end, weir_rule_round_trip,
 };
 
 /* --- the draft -------------------------------------------------------------------------------------------------------------- */

@@ -16,6 +16,9 @@
 /* Service that is so many times a lone request's is that of one after the other, however many are in flight: the one that was alone may
  * have come first, and so have taken longer than others would. */
 #define SERIAL_MOST 2.5
+/* Of requests that a connection serves one after the other, so many come back in the time of one alone: 1, but the busy machine is slower.
+ * Two connections that share a server get half of that. */
+#define ONE_BY_ONE 0.6
 #define FULL 0.9 /* average fill; a queue that is drained in batches is never at its limit all the time */
 
 const struct weir_profile_row *weir_facts_row(const struct weir_profile *profile, uint32_t stage, enum weir_part part)
@@ -209,6 +212,13 @@ bool weir_facts_serial(const struct weir_facts *facts, const struct weir_profile
     double each = slots->open_mean > 0 ? slots->in_use_mean / slots->open_mean : 0, alone = weir_facts_alone_ns(slots);
     /* Side by side that is 1, one after the other it is `each`: which of the two is it nearer to, by ratio? */
     return each >= 2 && alone > 0 && weir_facts_service_ns(facts, slots) / alone >= fmin(sqrt(each), SERIAL_MOST);
+}
+
+bool weir_facts_far_end_full(const struct weir_facts *facts, const struct weir_profile_slots *slots)
+{
+    double finished = (double)weir_profile_grown(slots->begin.finished, slots->end.finished), window_ns = (double)facts->profile->duration_ns;
+    double each = slots->open_mean > 0 && window_ns > 0 ? finished / window_ns / slots->open_mean : 0;
+    return slots->open_mean >= 1.5 && weir_facts_serial(facts, slots) && each * weir_facts_alone_ns(slots) < ONE_BY_ONE;
 }
 
 double weir_facts_fill(const struct weir_facts *facts, uint32_t queue)

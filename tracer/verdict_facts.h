@@ -50,6 +50,9 @@ double weir_facts_waiting(const struct weir_facts *facts, uint32_t pool);
 /* Does a connection of the slots serve one request after the other? Then one that comes last waits for all before it, and service
  * grows with the number in use, from what a request takes that has its connection to itself. */
 bool weir_facts_serial(const struct weir_facts *facts, const struct weir_profile_slots *slots);
+/* Does each of several connections get less than one request's time alone would let through, though all have several under way? Then they
+ * share what is behind them, and more of them only wait longer. */
+bool weir_facts_far_end_full(const struct weir_facts *facts, const struct weir_profile_slots *slots);
 /* What a request takes on average, ns, by Little's law: what is in use is so for as long as its service takes; 0: none came back. */
 double weir_facts_service_ns(const struct weir_facts *facts, const struct weir_profile_slots *slots);
 /* What such a request takes at best, ns; 0: unknown. */

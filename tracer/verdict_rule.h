@@ -37,6 +37,8 @@
 #define WEIR_RULE_CPU_BUSY 0.95
 /* The server alone uses that much of the CPUs: then their being used up is its own doing. Also where nobody knows of the others. */
 #define WEIR_RULE_CPU_OWN 0.8
+/* An answer that takes twice as long as one to a lone request waits for others, not for the way there and back. */
+#define WEIR_RULE_SLOW 2.0
 /* Slots at capacity that often are the limit, if workers waited for them. */
 #define WEIR_RULE_SLOTS_FULL 0.3
 /* No line is drawn farther than that from what was measured: eight times the threads, slots or connections of now. */
@@ -86,11 +88,14 @@ weir_rule weir_rule_round_trip; /* verdict_waits.c */
 weir_rule weir_rule_starved;
 weir_rule weir_rule_lock;
 weir_rule weir_rule_downstream;
+weir_rule weir_rule_far_end;    /* verdict_far_end.c: kind "downstream" */
 
 /* Is that pool's own time used up? */
 bool weir_rule_is_saturated(const struct weir_facts *facts, uint32_t pool);
 /* Are all CPUs of the machine used up, by the server more than by all others? */
 bool weir_rule_owns_cpus(const struct weir_facts *facts);
+/* Slots that nobody waits for, in which the requests under way spend their time, far longer than one alone; null: none. */
+const struct weir_profile_slots *weir_rule_slow_slots(const struct weir_facts *facts);
 /* Evidence: the queues that are full because of `pool`, who waits for room in them, and what was refused. */
 void weir_rule_say_upstream(const struct weir_facts *facts, struct weir_draft *draft, uint32_t pool);
 /* Evidence: the states of a pool that are not 0. */

@@ -51,7 +51,7 @@ static void judge_way(const struct weir_facts *facts, struct weir_draft *draft, 
 
 void weir_rule_round_trip(const struct weir_facts *facts, struct weir_draft *draft)
 {
-    for (uint32_t i = 0; i < facts->topology->way_count && !is_busy(facts); i++)
+    for (uint32_t i = 0; i < facts->topology->way_count && !is_busy(facts) && !weir_rule_slow_slots(facts); i++)
         judge_way(facts, draft, i);
 }
 
@@ -69,6 +69,10 @@ static void advise_slots(const struct weir_facts *facts, struct weir_draft *draf
     /* The slots that would be in use if nobody had to wait for one. */
     double growth = fmin(1 / fmax(1 - waited, 1 / WEIR_RULE_MOST_GROWTH), WEIR_RULE_MOST_GROWTH);
     uint32_t connections = grown_by(stage->connections, growth);
+    if (weir_facts_far_end_full(facts, slots)) {
+        weir_draft_text(draft, "%s; its connections share a server that is at its limit: more slots only wait longer", what);
+        return;
+    }
     if (weir_facts_serial(facts, slots))
         weir_draft_text(draft, "%s; each connection serves one request after the other, so raise connections: more in_flight only waits "
                         "longer", what);

@@ -63,7 +63,7 @@ const struct weir_verb weir_verb_explain = {
         "  pool        a pool is used up by no single stage, or one loop of it is\n"
         "  lock        threads wait for a lock, with the function that takes it\n"
         "  cpu         the CPUs are used up, with those who use them\n"
-        "  downstream  clients leave their answers unread, or a pool behind a full queue idles\n"
+        "  downstream  clients leave their answers unread, a pool behind a full queue idles, or who a `forward` or `store` asks is slow\n"
         "  idle        no cause: it is not the server\n"
         "  unclear     what was measured does not tell, with what is missing\n",
     .run = run,

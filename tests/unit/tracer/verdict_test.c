@@ -390,7 +390,53 @@ static void a_connection_that_serves_one_by_one_needs_others(void **state)
     assert_null(strstr(verdict_of(profile).text, "only waits longer"));
     profile->slots[0].end.alone_ns = 150000;
     assert_non_null(strstr(verdict_of(profile).text, "only waits longer"));
+    /* Four that together do what one could: they share what is behind them. */
+    profile->slots[0].open_mean = 4;
+    assert_non_null(strstr(verdict_of(profile).text, "share a server that is at its limit: more slots only wait longer"));
+    assert_null(verdict_of(profile).causes[0].change);
     weir_profile_free(profile);
+}
+
+/* Clients wait for answers that wait for each other: nothing that they send earlier comes back earlier. */
+static struct weir_profile *waits_far_away(double in_use, uint64_t alone_ns)
+{
+    struct weir_profile *profile = short_of_slots(alone_ns, 50000000);
+    profile->topology.stages[profile->slots[0].stage].connections = 8;
+    profile->slots[0].in_use_mean = in_use;
+    profile->slots[0].open_mean = 8;
+    profile->slots[0].end = (struct weir_profile_slot_count){ .finished = 40000, .open = 8, .alone_ns = alone_ns };
+    for (uint32_t i = 0; i < 3; i++) {
+        memset(profile->pools[i].state_ns, 0, sizeof profile->pools[i].state_ns);
+        profile->pools[i].state_ns[WEIR_STATE_IDLE] = (double)profile->duration_ns;
+    }
+    profile->ways[0].end.connections = 200;
+    weir_histogram_add(&profile->ways[0].in_flight, 1, 1000);
+    return profile;
+}
+
+static void slow_answers_of_others_are_no_round_trips(void **state)
+{
+    (void)state;
+    static const struct {
+        double in_use;
+        uint64_t alone_ns;
+        const char *kind, *words, *change;
+    } rows[] = { /* 500 a second come back from each connection, after 50 ms */
+        { 200, 2200000, "downstream", "each connection serves one request after the other, so raise connections", "connections 64 " },
+        { 200, 8500000, "downstream", "they wait for each other, in their connection or at who it asks", "connections 48 " },
+        { 200, 250000, "downstream", "who it asks is at its limit", NULL },
+        { 200, 45000000, "round_trip", "pipeline or batch", NULL }, /* as slow as ever: the way there and back, which others can share */
+        { 50, 2200000, "round_trip", "pipeline or batch", NULL },   /* few are there: that is not what clients wait for */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct weir_profile *profile = waits_far_away(rows[i].in_use, rows[i].alone_ns);
+        struct weir_verdict verdict = verdict_of(profile);
+        assert_string_equal(verdict.kind, rows[i].kind);
+        assert_non_null(strstr(verdict.text, rows[i].words));
+        assert_int_equal(verdict.causes[0].change != NULL, rows[i].change != NULL);
+        assert_true(!rows[i].change || strstr(verdict.causes[0].change, rows[i].change));
+        weir_profile_free(profile);
+    }
 }
 
 static void a_lock_is_named_by_its_site(void **state)
@@ -544,6 +590,7 @@ int main(void)
         cmocka_unit_test(a_pool_without_a_main_stage_is_named_itself), cmocka_unit_test(one_busy_loop_is_told_from_a_busy_pool),
         cmocka_unit_test(used_up_cpus_are_named_with_those_who_use_them), cmocka_unit_test(one_request_at_a_time_is_round_trip_bound),
         cmocka_unit_test(full_slots_are_named_with_their_share), cmocka_unit_test(a_connection_that_serves_one_by_one_needs_others),
+        cmocka_unit_test(slow_answers_of_others_are_no_round_trips),
         cmocka_unit_test(a_lock_is_named_by_its_site), cmocka_unit_test(answers_that_nobody_reads_are_downstream),
         cmocka_unit_test(a_server_with_time_to_spare_is_not_the_cause),
         cmocka_unit_test(what_cant_be_told_is_unclear_and_says_what_is_missing),
