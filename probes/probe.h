@@ -15,6 +15,10 @@
 #define WEIR_PROBE_OUTSIDE WEIR_THREAD_SLOTS /* the "slot" of threads of the process that have none */
 #define WEIR_PROBE_FRAMES 32
 
+/* The ring buffer of item logs. In light mode, too: right after an attach nothing is thinned yet, another tracer may be asking for
+ * every item, and where CPUs are scarce this one may not run for a tenth of a second. That is 130,000 records. */
+#define WEIR_PROBE_ITEMS_BYTES (16u << 20)
+
 /* Cookies of the probed points. */
 enum weir_probe_point { WEIR_POINT_THREAD_START = 1, WEIR_POINT_ITEMS_FLUSH, WEIR_POINT_ASK };
 

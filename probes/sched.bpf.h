@@ -218,8 +218,9 @@ static __always_inline void leave_cpu(struct task_struct *prev, unsigned int sta
     thread->off_counts = !has_tag_ticks || at.tag_ticks;
     thread->switches++;
     thread->preempted += runnable;
-    /* A waker may come before the switch that it undoes; an older stamp was for a task that never left. */
-    if (runnable || now - thread->waking_ns > STALE_WAKEUP_NS)
+    /* A waker may come before the switch that it undoes, or while we are at it; an older stamp was for a task that never left. */
+    weir_u64 waking = *(volatile weir_u64 *)&thread->waking_ns;
+    if (runnable || (waking < now && now - waking > STALE_WAKEUP_NS))
         thread->waking_ns = 0;
     write_end(thread);
 }

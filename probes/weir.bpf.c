@@ -44,10 +44,9 @@ struct {
     __uint(max_entries, 512 * 1024);
 } samples SEC(".maps");
 
-/* Resized before load: the exact mode hands over every item. */
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
-    __uint(max_entries, 1024 * 1024);
+    __uint(max_entries, WEIR_PROBE_ITEMS_BYTES);
 } items SEC(".maps");
 
 struct sampler {

@@ -34,8 +34,6 @@
 #define STOP_STEPS 40
 #define GAP_LEAST_NS 1000000u
 #define GAP_MOST_NS 1000000000u
-#define RING_LIGHT (4u << 20) /* another tracer may be asking for every item */
-#define RING_EXACT (16u << 20)
 
 /* The part of union bpf_attr that this link uses, as Linux 6.6 and later lay it out. */
 struct link_attr {
@@ -101,7 +99,6 @@ static int load(struct weir_probe *probe, const struct weir_target *target, uint
     bpf_map__set_max_entries(bpf->maps.wakeups, contract->queue_count ? contract->queue_count * WEIR_HISTOGRAM_BUCKETS : 1);
     bpf_map__set_max_entries(bpf->maps.wakes, contract->queue_count ? contract->queue_count : 1);
     bpf_map__set_max_entries(bpf->maps.samplers, (uint32_t)sysconf(_SC_NPROCESSORS_CONF));
-    bpf_map__set_max_entries(bpf->maps.items, probe->exact ? RING_EXACT : RING_LIGHT);
     bpf_program__set_expected_attach_type(bpf->progs.on_point, (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
     bpf_program__set_flags(bpf->progs.on_point, BPF_F_SLEEPABLE);
     bpf_program__set_autoload(timers ? bpf->progs.on_perf : bpf->progs.start_samplers, false);
@@ -411,7 +408,7 @@ void weir_probe_drain(struct weir_probe *probe)
 {
     probe->drained_bytes = 0;
     ring_buffer__consume(probe->rings);
-    double part = (double)probe->drained_bytes / (probe->exact ? RING_EXACT : RING_LIGHT);
+    double part = (double)probe->drained_bytes / WEIR_PROBE_ITEMS_BYTES;
     uint64_t now_ns = weir_clock_ns(), gap_ns = now_ns - probe->drained_ns;
     probe->drained_ns = now_ns;
     probe->drain_gap_ns =

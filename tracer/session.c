@@ -46,7 +46,8 @@ struct session {
     struct weir_profile_way_count *ways;
     struct weir_sockets sockets;
     struct weir_machine machine_begin, machine_end;
-    uint64_t tracer_cpu_ns, hits; /* when the window began */
+    uint64_t tracer_cpu_ns, hits;    /* when the window began */
+    struct weir_probe_counts before; /* likewise: what was lost before it is missing from no figure */
     uint64_t threads_lost; /* no room for them in the probes */
     uint64_t random;
     const char *ended_by;
@@ -70,13 +71,13 @@ static void on_flush(void *context, const struct weir_probe_flush *flush, size_t
     weir_items_add(&session->window.items, flush->slot, flush->generation, flush->log.base, flush->log.records, flush->count);
 }
 
-/* Reads the logs whose oldest record was written before `before_ticks`. */
+/* Reads the logs whose oldest record was written before `before_ticks`. Of the others it sees how many records came before them. */
 static void read_logs(struct session *session, uint64_t before_ticks)
 {
     struct weir_contract_log log;
     for (uint32_t i = 0; i < WEIR_THREAD_SLOTS; i++) {
         const struct weir_contract_thread *slot = &session->slots[i];
-        if (slot->generation == 0 || weir_target_read_log(&session->target, i, before_ticks, &log) != 0 || log.count == 0)
+        if (slot->generation == 0 || weir_target_read_log(&session->target, i, before_ticks, &log) != 0)
             continue;
         /* What was handed over before these is in the ring buffer by now. */
         if (weir_items_gap(&session->window.items, i, slot->generation, log.base))
@@ -223,6 +224,8 @@ static int begin(struct session *session, struct weir_error *error)
     nanosleep(&settle, NULL);
     weir_probe_drain(&session->probe);
     int rc = place_threads(session, false);
+    read_logs(session, UINT64_MAX);
+    session->before = weir_probe_counts(&session->probe);
     for (int tries = 0; !rc && tries < 10 &&
                         (rc = weir_snapshot_take(&window->begin, &session->target, &session->probe, session->slots)) == -EAGAIN;
          tries++)
@@ -234,6 +237,7 @@ static int begin(struct session *session, struct weir_error *error)
     weir_window_begin(window);
     weir_machine_note(&session->machine_begin, session->target.process.pid);
     weir_sockets_open(&session->sockets, session->target.process.pid, &session->profile->topology);
+    weir_probe_drain(&session->probe); /* all of that takes a while on a crowded machine, and the target stamps */
     clock_gettime(CLOCK_REALTIME, &wall);
     session->profile->start_unix_ns = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec;
     session->profile->probe_floor_ns = stamp_floor_ns(window->ns_per_tick);
@@ -379,6 +383,7 @@ static void end(struct session *session)
         ;
     weir_window_end(window);
     weir_machine_note(&session->machine_end, session->target.process.pid);
+    weir_probe_drain(&session->probe);
     uint64_t cpu_ns = own_cpu_ns() - session->tracer_cpu_ns, hits = hits_so_far(session) - session->hits;
     if (!gone) {
         drain(session);
@@ -428,9 +433,10 @@ static int make_profile(struct session *session, struct weir_error *error)
     profile->cpus = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
     profile->ended_by = session->ended_by;
     profile->sample_period_ns = session->probe.sampler.period_ns;
-    profile->samples_lost = counts.samples_lost;
-    if (counts.records_lost > profile->records_lost)
-        profile->records_lost = counts.records_lost;
+    profile->samples_lost = counts.samples_lost - session->before.samples_lost;
+    uint64_t records_lost = counts.records_lost - session->before.records_lost;
+    if (records_lost > profile->records_lost)
+        profile->records_lost = records_lost;
     profile->threads_lost = session->window.last.thread_overflow + session->threads_lost + counts.threads_lost;
     if (session->probe.warning[0])
         violate(profile, weir_arena_dup(&profile->arena, session->probe.warning, strlen(session->probe.warning)));

@@ -146,7 +146,8 @@ static void perf_events_instead_of_timers(void **state)
     pid_t driver = recording_load(&server, "--connections 1 --events 1 --in-flight 64 --duration 3s");
     usleep(300000);
     struct weir_profile *profile = recording_take_with(&server, &(struct weir_session_options){ .perf_events = true }, 1500);
-    assert_true(profile->samples_kept > 300);
+    /* As many as its CPU time has periods, whatever a crowded machine gave it. */
+    assert_true((double)profile->samples_kept * (double)profile->sample_period_ns > 0.6 * (double)profile->cpu_ns);
     check_shares(profile, names);
     weir_profile_free(profile);
     recording_load_wait(driver);

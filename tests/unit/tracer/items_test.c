@@ -67,6 +67,23 @@ static void counts_once_from_two_sources(void **state)
     assert_int_equal(items.stages[WORK].stamped, 11);
 }
 
+/* A log that is read while it is empty says how many records came before: what was lost of them is none of the next window's. */
+static void lost_before_the_window(void **state)
+{
+    (void)state;
+    struct weir_contract_record record = record_at(2000, 20);
+    for (uint32_t i = 0; i < WEIR_THREAD_SLOTS; i++)
+        weir_items_begin(&items, i, UINT64_MAX);
+    weir_items_add(&items, 5, 1, 0, &record, 1);
+    weir_items_add(&items, 5, 1, 40, NULL, 0);
+    weir_items_begin(&items, 5, 1000);
+    weir_items_add(&items, 5, 1, 40, &record, 1);
+    assert_int_equal(items.lost, 0);
+    assert_int_equal(items.kept, 1);
+    weir_items_add(&items, 5, 1, 50, NULL, 0);
+    assert_int_equal(items.lost, 9);
+}
+
 static void only_what_the_window_holds(void **state)
 {
     (void)state;
@@ -224,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_way_in_has_its_ring, start, stop),
         cmocka_unit_test_setup_teardown(counts_once_from_two_sources, start, stop),
+        cmocka_unit_test_setup_teardown(lost_before_the_window, start, stop),
         cmocka_unit_test_setup_teardown(only_what_the_window_holds, start, stop),
         cmocka_unit_test_setup_teardown(weights_and_chains, start, stop),
         cmocka_unit_test_setup_teardown(a_reply_counts_once, start, stop),
