@@ -148,7 +148,7 @@ static void an_exploding_expression_is_told_and_others_are_served(void **state)
 /* 256 events of 3 KiB: a reply to `true` has 0.75 MiB, of which 85 fit. */
 static void fill_with_large_events(int fd)
 {
-    char service[16], *text = repeat("x", (size_t)3 << 10, "");
+    char service[32], *text = repeat("x", (size_t)3 << 10, "");
     for (int i = 0; i < 256; i++) {
         snprintf(service, sizeof service, "large %d", i);
         struct weir_event event = { .host = { (const uint8_t *)"h", 1 }, .service = { (const uint8_t *)service, strlen(service) },
