@@ -411,6 +411,7 @@ static void check_end(struct weir_flow *flow, const struct weir_topology_pipelin
                              "nothing finishes the items of '%s' after its last stage", flow->name);
     weir_diag_hint(checker->bag, diag, "%s",
                    pipeline->stage_count == 0 ? "a pipeline begins with `listen` and ends with `reply`"
+                   : flow->ways && !weir_flow_owing(flow, NULL) ? "end it with `drop`"
                    : flow->form == MESSAGE    ? "end it with `encode riemann` and `reply`"
                    : flow->form == FRAME      ? "end it with `decode riemann`, `encode riemann` and `reply`"
                                               : "end it with `reply`");

@@ -182,7 +182,7 @@ static const struct {
     { "\u2265", "write >=" },
     { "\u00a0", "it looks like a blank, but is another character; write a blank" },
     { ";", "a line needs no mark at its end; remove it" },
-    { "/", "a comment begins with #" },
+    { "/", "a comment begins with #, and a path stands in double quotes" },
     { "=", "values are compared with < <= > >=; clauses are separated by blanks alone" },
     { "&", "write `and`" },
     { "|", "write `or`" },

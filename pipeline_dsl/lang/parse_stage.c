@@ -86,6 +86,10 @@ static bool parse_listen(struct weir_parser *parser, struct weir_tree_stage *sta
         if (!parse_address(parser, stage))
             return false;
     }
+    if (weir_parser_at(parser, "tls") || weir_parser_at(parser, "allow")) {
+        weir_parser_unexpected(parser, "`on POOL`, which stands before `tls` and `allow`");
+        return false;
+    }
     return weir_parser_expect(parser, "on") && weir_parser_name(parser, "a pool's name", &stage->pool_span) &&
            parse_tls(parser, stage) && parse_allow(parser, stage);
 }
