@@ -22,6 +22,7 @@
 #define WORK_OF_BYTE ((uint64_t)100)
 #define WORK_OF_WALK ((uint64_t)500000000)  /* units in all, and WORK_OF_EACH for each text */
 #define WORK_OF_EACH ((uint64_t)5000)
+#define WORK_BEFORE ((uint64_t)100000000) /* units beyond WORK_OF_EACH of the queries that this one comes with */
 #define HEAP_KIB 16384u
 
 struct weir_query_regex {
@@ -178,6 +179,12 @@ static int too_many_steps(struct weir_bytes pattern, struct weir_error *error)
                           weir_query_quote(pattern.data, pattern.size).text);
 }
 
+uint64_t weir_query_excess(const struct weir_query_scratch *scratch)
+{
+    uint64_t usual = scratch->regex_count * WORK_OF_EACH;
+    return scratch->regex_work > usual ? scratch->regex_work - usual : 0;
+}
+
 /* PCRE2 calls it before each item. */
 static int charge(pcre2_callout_block *block, void *argument)
 {
@@ -220,6 +227,10 @@ static int search(const struct weir_query_regex *regex, struct weir_query_scratc
 int weir_query_regex_search(const struct weir_query_regex *regex, struct weir_query_scratch *scratch, struct weir_bytes text,
                             struct weir_error *error)
 {
+    if (scratch->work_before > WORK_BEFORE)
+        return weir_error_set(error, WEIR_EXIT_USAGE, E2BIG,
+                              "query error: the regular expressions that were asked before and are not answered yet take too many steps; "
+                              "wait for the answers");
     int rc = prepare(scratch);
     if (rc == 0 && weir_utf8_valid(text.data, text.size)) {
         rc = search(regex, scratch, text);

@@ -118,9 +118,13 @@ struct weir_query_scratch {
     uint64_t regex_work, regex_count; /* units of work, and searches, so far */
     uint64_t work_most;               /* of the search that runs, as are toll and at */
     size_t toll, at;
+    uint64_t work_before; /* weir_query_excess() of others; too much, and expressions are refused */
 };
 
-#define WEIR_QUERY_SCRATCH_INIT { NULL, NULL, 0, 0, 0, 0, 0 }
+#define WEIR_QUERY_SCRATCH_INIT { NULL, NULL, 0, 0, 0, 0, 0, 0 }
+
+/* The work of regular expressions beyond what they usually take. */
+uint64_t weir_query_excess(const struct weir_query_scratch *scratch);
 
 void weir_query_scratch_release(struct weir_query_scratch *scratch);
 

@@ -42,6 +42,7 @@ struct weir_conn {
     struct weir_item **ring; /* [ring_size], by sequence; null: not back yet */
     uint32_t ring_size;      /* a power of 2; grows with what is really outstanding */
     size_t ring_bytes;       /* of complete replies */
+    uint64_t query_excess;   /* weir_query_excess() since nothing was outstanding; any thread adds to it */
     bool wants_none;         /* no large reply: it closes, or one was refused and half of the room isn't free again; read by any thread */
     size_t head_sent;        /* bytes of the head that are already written */
 

@@ -143,6 +143,8 @@ static size_t head_done(struct weir_conn *conn)
     *head = NULL;
     if (item->reply_kind == WEIR_REPLY_BYTES)
         ring_give(conn, item->reply.length);
+    if (conn->send_sequence == conn->next_sequence && __builtin_expect(conn->query_excess != 0, 0))
+        conn->query_excess = 0; /* nobody adds to it now */
     if (__builtin_expect(item->born_ns != 0, 0))
         measure_latency(conn, item);
     if (item->record.tick_count)

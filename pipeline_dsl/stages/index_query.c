@@ -57,17 +57,22 @@ static int search(struct answer *answer, struct weir_index *index)
     return rc;
 }
 
-int weir_index_query(struct weir_index *index, struct weir_bytes text, struct weir_buffer *reply, struct weir_error *error)
+int weir_index_query(struct weir_index *index, struct weir_bytes text, uint64_t *excess, struct weir_buffer *reply,
+                     struct weir_error *error)
 {
     struct weir_query *query;
     int rc = weir_query_parse(&query, text.data, text.size, NULL, error);
     if (rc != 0)
         return rc;
     struct answer answer = { .query = query, .scratch = WEIR_QUERY_SCRATCH_INIT, .reply = reply, .error = error };
+    if (excess)
+        answer.scratch.work_before = __atomic_load_n(excess, __ATOMIC_RELAXED);
     weir_arena_init(&answer.lists, 0, SIZE_MAX);
     weir_message_reply_begin(reply);
     rc = search(&answer, index);
     weir_message_reply_end(reply);
+    if (excess && weir_query_excess(&answer.scratch))
+        __atomic_fetch_add(excess, weir_query_excess(&answer.scratch), __ATOMIC_RELAXED);
     if (rc == 0 && reply->failed)
         rc = no_memory(error);
     if (rc != 0)

@@ -15,7 +15,9 @@
 
 #include "pipeline_dsl/stages/index.h"
 
-/* Writes the framed reply, ok and the events, into an empty buffer; which is empty again after an error. */
-int weir_index_query(struct weir_index *index, struct weir_bytes text, struct weir_buffer *reply, struct weir_error *error);
+/* Writes the framed reply, ok and the events, into an empty buffer; which is empty again after an error. `excess`, if not null, is
+ * that of earlier queries (query.h), and gets that of this one added; any thread may do so at once. */
+int weir_index_query(struct weir_index *index, struct weir_bytes text, uint64_t *excess, struct weir_buffer *reply,
+                     struct weir_error *error);
 
 #endif

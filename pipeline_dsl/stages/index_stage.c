@@ -41,7 +41,7 @@ enum weir_outcome weir_stage_index(struct weir_thread *thread, struct weir_item 
     }
     struct weir_error error = WEIR_ERROR_INIT;
     weir_buffer_release(&item->reply); /* of an index that stands before this one */
-    if (weir_index_query(index, message->query, &item->reply, &error) != 0)
+    if (weir_index_query(index, message->query, item->conn ? &item->conn->query_excess : NULL, &item->reply, &error) != 0)
         fail(item, weir_arena_dup(&item->arena, error.text, strlen(error.text)));
     return WEIR_NEXT;
 }

@@ -132,7 +132,7 @@ static void query(const char *expression, unsigned times)
     size_t bytes = 0;
     for (unsigned i = 0; i < times; i++) {
         weir_buffer_release(&reply);
-        if (weir_index_query(&the_index, text(expression), &reply, &error) != 0) {
+        if (weir_index_query(&the_index, text(expression), NULL, &reply, &error) != 0) {
             printf("%s\n", error.text);
             exit(2);
         }
