@@ -206,12 +206,36 @@ void weir_flow_handoff(struct weir_flow *flow, uint32_t stage)
 }
 
 /* An item that is finished comes back to the pool that sent it; at the top of a tail, all of them to the first one's. */
+/* What has given its slot back comes to the pool that sent it, by the one queue that is bounded by these slots. */
+static void check_one_pool(struct weir_flow *flow, const struct weir_tree_stage *node)
+{
+    struct weir_checker *checker = flow->checker;
+    const struct weir_way_in *way = NULL;
+    uint32_t one = WEIR_NONE, pool;
+    while (weir_flow_next_pool(flow, &way, &pool)) {
+        if (pool == WEIR_NONE || pool == one)
+            continue;
+        if (one == WEIR_NONE) {
+            one = pool;
+            continue;
+        }
+        const struct weir_topology_pool *pools = checker->topology->pools;
+        struct weir_diag *diag = weir_diag_add(checker->bag, WEIR_E057_SEVERAL_POOLS, node->verb_span,
+                                               "both '%s' and '%s' come to `%s`, and what is finished goes on in one pool",
+                                               pools[one].name, pools[pool].name, weir_verb_name(node->verb));
+        weir_diag_relate(checker->bag, diag, checker->pool_nodes[pool]->name_span, "'%s' is defined here", pools[pool].name);
+        weir_diag_hint(checker->bag, diag, "hand off to a pool of workers above it, or give each its own tail");
+        return;
+    }
+}
+
 void weir_flow_slots(struct weir_flow *flow, uint32_t stage)
 {
     const struct weir_topology *topology = flow->checker->topology;
     struct weir_topology_stage *made = weir_flow_stage(flow, stage);
     weir_flow_need(flow, stage, weir_flow_node(flow, stage)->verb == WEIR_STORE ? MESSAGE : FRAME);
     weir_flow_blocks(flow, stage, weir_flow_node(flow, stage)->verb == WEIR_STORE ? "`store` waits for a free slot" : "`forward` waits for a free slot");
+    check_one_pool(flow, weir_flow_node(flow, stage));
     bool left_out = flow->pipeline >= flow->checker->entered_count;
     uint32_t own = weir_check_slots(flow->checker, stage, left_out ? WEIR_NONE : flow->pool);
     if (own == WEIR_NONE)

@@ -244,6 +244,13 @@ static const struct row rows[WEIR_CODE_COUNT] = {
         "`tls` needs a stream over the network: `listen tcp`. `allow` asks for the peer's address, which a\n"
         "local socket's peer hasn't got: there the permissions of its file say who may come.\n",
     },
+    [WEIR_E057_SEVERAL_POOLS] = {
+        "E057", "a pool of slots that several pools of threads share",
+        "A thread of `forward` and `store` waits for a slot only, and what is finished comes back to its pool: that\n"
+        "each thread goes on with it before it takes anything new is what bounds the queue there. The threads\n"
+        "of another pool would fill it without a bound. One handoff at the top of the tail brings all of them\n"
+        "to one pool.\n",
+    },
     [WEIR_E060_OWN_POOL] = {
         "E060", "a handoff to its own pool",
         "It would cost a queue and gain nothing, since the same threads go on. With `full block` it would\n"

@@ -216,6 +216,14 @@ static void tails(void **state)
     expect_findings("pool io threads 1\npool x threads 1\npool y threads 1\npipeline a {\n" TCP "handoff x limit 1MiB full block\nthen t\n}\n"
                     "pipeline b {\n" TCP2 "then u\n}\npipeline t {\nhandoff y limit 1MiB full block\nthen u\n}\n"
                     "pipeline u {\nhandoff x limit 1MiB full block\ndecode riemann\n" TAIL, "E064:full block");
+    expect_findings("pool x threads 1\n" POOLS "pipeline a {\n" TCP HANDOFF "decode riemann\ntee t\n" TAIL
+                    "pipeline b {\n" TCP2 "handoff x limit 1MiB full block\ndecode riemann\ntee t\n" TAIL
+                    "pipeline t {\nforward riemann h:1 connections 1 in_flight 2\ndrop\n}\n",
+                    "E057:forward");
+    expect_findings("pool x threads 1\n" POOLS "pipeline a {\n" TCP HANDOFF "decode riemann\ntee t\n" TAIL
+                    "pipeline b {\n" TCP2 HANDOFF "decode riemann\ntee t\n" TAIL
+                    "pipeline t {\nhandoff x limit 64MiB full block\nforward riemann h:1 connections 1 in_flight 2\ndrop\n}\n",
+                    "");
     /* what nothing enters */
     expect_findings(SERVER "pipeline t {\nthen u\n}\npipeline u {\nindex\n" TAIL, "W105:t W105:u");
     expect_findings("pool io threads 1\npipeline t {\nthen u\n}\npipeline u {\nindex\n" TAIL, "E049:t");
