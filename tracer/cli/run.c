@@ -44,4 +44,14 @@ const struct weir_verb weir_verb_run = {
     .usage = "FILE [--listen PIPELINE=ADDR] [--drain DUR] [--counters FILE] [--self-metrics DUR]",
     .summary = "compiles a pipeline file and runs the server",
     .run = run,
+    .manual = "Builds into a cache, where a file that has not changed is found again, and becomes the server. The options are those of\n"
+              "a server that `weir build` wrote; its --help explains them.\n"
+              "\n"
+              "  --listen PIPELINE=ADDR  listen there instead of where the pipeline file says\n"
+              "  --drain DUR             after SIGTERM or SIGINT, at most so long until the last reply is written (5s)\n"
+              "  --self-metrics DUR      every DUR, events about itself, named as Riemann names its own\n"
+              "  --counters FILE         at the end, and on SIGUSR1, write what was counted there, as JSON\n"
+              "\n"
+              "It prints what it listens on, one line each. SIGUSR1 writes what was counted, to stderr without --counters, and\n"
+              "`weir report PID` shows it. SIGHUP starts the file anew, as `weir reload` does.\n",
 };
