@@ -193,6 +193,12 @@ static void slot_rows(const struct weir_card *card, uint32_t index, const char *
                  weir_figure_ns(weir_view_quantile(&slots->service, 0.99)).text);
         row(card, "answered in p50 · p99", right, NULL, ink);
     }
+    const struct weir_histogram *done = stage->queue != WEIR_NONE ? &card->profile->queues[stage->queue].wait : NULL;
+    if (done && done->count) {
+        snprintf(right, sizeof right, "%s · %s", weir_figure_ns(weir_view_quantile(done, 0.5)).text,
+                 weir_figure_ns(weir_view_quantile(done, 0.99)).text);
+        row(card, "then for a worker p50 · p99", right, NULL, ink);
+    }
     uint32_t pool = stage->queue != WEIR_NONE ? card->topology->queues[stage->queue].from_pool : WEIR_NONE;
     if (pool != WEIR_NONE && card->profile->duration_ns) {
         double cpus = card->profile->pools[pool].state_ns[WEIR_STATE_RUNNING] / (double)card->profile->duration_ns;

@@ -213,17 +213,28 @@ static bool leads_back(const struct graph *graph, uint32_t from_pool, uint32_t t
     return rank_of(graph, from_pool) > rank_of(graph, to_pool);
 }
 
+/* Does another stage stand between the two in their pool's column? */
+static bool passes_others(const struct graph *graph, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = (from < to ? from : to) + 1; i < (from < to ? to : from); i++)
+        if (stage_at(graph, i)->pool == stage_at(graph, from)->pool && !is_queue_only(stage_at(graph, i)))
+            return true;
+    return false;
+}
+
 typedef void node_writer(struct weir_buffer *, const struct graph *, uint32_t);
 
 static void edge(const struct graph *graph, uint32_t from, node_writer *from_node, uint32_t to, node_writer *to_node, bool back,
                  bool across, bool labelled)
 {
+    /* On the left it would lie on the queues. */
+    const char *ports = across ? " tailport=e headport=w" : passes_others(graph, from, to) ? " tailport=e headport=e" : "";
     struct weir_buffer *out = graph->card.out;
     weir_buffer_puts(out, "  ");
     (back ? to_node : from_node)(out, graph, back ? to : from);
     weir_buffer_puts(out, " -> ");
     (back ? from_node : to_node)(out, graph, back ? from : to);
-    weir_buffer_printf(out, " [dir=%s%s", back ? "back" : "forward", across ? " tailport=e headport=w" : "");
+    weir_buffer_printf(out, " [dir=%s%s", back ? "back" : "forward", ports);
     edge_style(graph, from, to, across, labelled);
     weir_buffer_puts(out, "]\n");
 }

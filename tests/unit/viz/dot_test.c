@@ -59,6 +59,29 @@ static void refused_items_have_an_edge(void **state)
 }
 
 /* What is in no stage has a place in the picture, and the headline when it dominates. */
+/* Within a pool an edge goes straight down to the next stage; past others it leads along the side where no queues are. */
+static void edges_past_other_stages(void **state)
+{
+    (void)state;
+    struct sample sample = sample_begin("tails");
+    struct weir_buffer dot = WEIR_BUFFER_INIT;
+    uint32_t io = sample_pool(&sample, "io", 1, true), thens[2];
+    for (int i = 0; i < 2; i++) {
+        sample_pipeline(&sample, i ? "b" : "a");
+        sample_stage(&sample, WEIR_LISTEN, "listen", io, WEIR_NONE);
+        thens[i] = sample_stage(&sample, WEIR_THEN, "then", io, WEIR_NONE);
+    }
+    uint32_t tail = sample_pipeline(&sample, "tail");
+    sample_stage(&sample, WEIR_DROP, "drop", io, WEIR_NONE);
+    for (int i = 0; i < 2; i++)
+        sample.profile->topology.stages[thens[i]].target = tail;
+    assert_int_equal(weir_dot_topology(&sample.profile->topology, &dot, NULL), 0);
+    assert_non_null(strstr(dot.data, "stage4 -> stage1 [dir=back tailport=e headport=e]"));
+    assert_non_null(strstr(dot.data, "stage4 -> stage3 [dir=back]"));
+    weir_buffer_release(&dot);
+    weir_profile_free(sample.profile);
+}
+
 static void all_cpu_time_is_accounted_for(void **state)
 {
     (void)state;
@@ -116,7 +139,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refused_items_have_an_edge), cmocka_unit_test(all_cpu_time_is_accounted_for),
-        cmocka_unit_test(long_names_and_limits),
+        cmocka_unit_test(long_names_and_limits), cmocka_unit_test(edges_past_other_stages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
