@@ -7,6 +7,7 @@
 #include "viz/escape.h"
 #include "viz/figure.h"
 #include "viz/grid.h"
+#include "viz/value.h"
 
 typedef struct weir_figure written(double value);
 
@@ -90,29 +91,13 @@ int weir_prediction_table(const struct weir_prediction *prediction, struct weir_
 
 /* --- JSON ----------------------------------------------------------------------------------------------------------------------- */
 
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
-static json_t *text(const char *value)
-{
-    struct weir_buffer safe = WEIR_BUFFER_INIT;
-    if (!value)
-        return json_null();
-    weir_escape_utf8(&safe, value);
-    json_t *made = json_string(weir_buffer_text(&safe));
-    weir_buffer_release(&safe);
-    return made ? made : json_null();
-}
-
 static json_t *figure_object(const struct weir_prediction_figure *figure)
 {
     json_t *object = json_object(), *interval = json_array();
-    json_object_set_new(object, "now", number(figure->now));
-    json_object_set_new(object, "predicted", number(figure->value));
-    json_array_append_new(interval, number(figure->low));
-    json_array_append_new(interval, number(figure->high));
+    json_object_set_new(object, "now", weir_value_number(figure->now));
+    json_object_set_new(object, "predicted", weir_value_number(figure->value));
+    json_array_append_new(interval, weir_value_number(figure->low));
+    json_array_append_new(interval, weir_value_number(figure->high));
     json_object_set_new(object, "ci95", interval);
     return object;
 }
@@ -122,8 +107,8 @@ static json_t *stages_array(const struct weir_prediction *prediction)
     json_t *array = json_array();
     for (uint32_t i = 0; i < prediction->stage_count; i++) {
         json_t *object = json_object();
-        json_object_set_new(object, "name", text(prediction->stages[i].name));
-        json_object_set_new(object, "pool", text(prediction->stages[i].pool));
+        json_object_set_new(object, "name", weir_value_text(prediction->stages[i].name));
+        json_object_set_new(object, "pool", weir_value_text(prediction->stages[i].pool));
         json_object_set_new(object, "cpu_share", figure_object(&prediction->stages[i].cpu_share));
         json_array_append_new(array, object);
     }
@@ -135,7 +120,7 @@ static json_t *pools_array(const struct weir_prediction *prediction)
     json_t *array = json_array();
     for (uint32_t i = 0; i < prediction->pool_count; i++) {
         json_t *object = json_object();
-        json_object_set_new(object, "name", text(prediction->pools[i].name));
+        json_object_set_new(object, "name", weir_value_text(prediction->pools[i].name));
         json_object_set_new(object, "threads", json_integer(prediction->pools[i].threads));
         json_object_set_new(object, "threads_now", json_integer(prediction->pools[i].threads_now));
         json_object_set_new(object, "busy", figure_object(&prediction->pools[i].busy));
@@ -154,9 +139,9 @@ int weir_prediction_json(const struct weir_prediction *prediction, struct weir_b
     json_object_set_new(root, "latency_p50_ns", figure_object(&prediction->latency_p50_ns));
     json_object_set_new(root, "latency_p99_ns", figure_object(&prediction->latency_p99_ns));
     json_object_set_new(root, "cpus", figure_object(&prediction->cpus));
-    json_object_set_new(root, "simulated_per_s", number(prediction->simulated_per_s));
-    json_object_set_new(next, "text", text(prediction->next));
-    json_object_set_new(next, "stage", text(prediction->next_stage));
+    json_object_set_new(root, "simulated_per_s", weir_value_number(prediction->simulated_per_s));
+    json_object_set_new(next, "text", weir_value_text(prediction->next));
+    json_object_set_new(next, "stage", weir_value_text(prediction->next_stage));
     json_object_set_new(root, "next", next);
     json_object_set_new(root, "pools", pools_array(prediction));
     json_object_set_new(root, "stages", stages_array(prediction));

@@ -10,6 +10,7 @@
 #include "tracer/cli/verb.h"
 #include "viz/escape.h"
 #include "viz/figure.h"
+#include "viz/value.h"
 #include "viz/view.h"
 
 struct options {
@@ -137,20 +138,15 @@ static void write_text(const struct weir_profile *profile, const struct work *wo
 
 /* --- JSON ------------------------------------------------------------------------------------------------------------------- */
 
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *measure_object(const struct weir_check_measure *measure, enum weir_value_unit unit)
 {
     static const char *const units[] = { "items", "share", "ns", "bytes", "per_s" };
     json_t *object = json_object();
-    json_object_set_new(object, "value", measure->measured ? number(measure->value) : json_null());
-    json_object_set_new(object, "low", measure->measured ? number(measure->low) : json_null());
-    json_object_set_new(object, "high", measure->measured ? number(measure->high) : json_null());
+    json_object_set_new(object, "value", measure->measured ? weir_value_number(measure->value) : json_null());
+    json_object_set_new(object, "low", measure->measured ? weir_value_number(measure->low) : json_null());
+    json_object_set_new(object, "high", measure->measured ? weir_value_number(measure->high) : json_null());
     json_object_set_new(object, "unit", json_string(units[unit]));
-    json_object_set_new(object, "missing", measure->missing ? json_string(measure->missing) : json_null());
+    json_object_set_new(object, "missing", weir_value_text(measure->missing));
     return object;
 }
 
@@ -172,16 +168,13 @@ static int write_json(const struct weir_profile *profile, const struct work *wor
     for (uint32_t i = 0; i < work->count; i++) {
         const struct weir_check *check = &work->checks[i];
         json_t *object = json_object(), *measures = json_array();
-        struct weir_buffer safe = WEIR_BUFFER_INIT;
-        weir_escape_utf8(&safe, work->expectations[i].text);
-        json_object_set_new(object, "text", json_string(weir_buffer_text(&safe)));
+        json_object_set_new(object, "text", weir_value_text(work->expectations[i].text));
         json_object_set_new(object, "result", json_string(result_word(check->result)));
-        json_object_set_new(object, "reason", check->reason ? json_string(check->reason) : json_null());
+        json_object_set_new(object, "reason", weir_value_text(check->reason));
         for (uint32_t k = 0; k < check->measure_count; k++)
             json_array_append_new(measures, measure_object(&check->measures[k], work->expectations[i].terms[k].unit));
         json_object_set_new(object, "measured", measures);
         json_array_append_new(list, object);
-        weir_buffer_release(&safe);
     }
     json_object_set_new(root, "expectations", list);
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
