@@ -196,14 +196,40 @@ static void widen_by_others(struct weir_prediction *prediction, const struct wei
         prediction->messages_per_s.low = fmin(prediction->messages_per_s.low, facts->cpus / each);
 }
 
-static double measured_per_s(const struct weir_profile *profile, bool events)
+/* Items that handoffs refused, in one pipeline or (WEIR_NONE) in all. */
+static double refused_items(const struct weir_profile *profile, uint32_t pipeline)
 {
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < profile->topology.way_count; i++) {
-        const struct weir_profile_way_count *begin = &profile->ways[i].begin, *end = &profile->ways[i].end;
-        sum += events ? weir_profile_grown(begin->events, end->events) : weir_profile_grown(begin->answered, end->answered);
+    const struct weir_topology *topology = &profile->topology;
+    double refused = 0;
+    for (uint32_t i = 0; i < topology->queue_count; i++) {
+        const struct weir_profile_queue_count *begin = &profile->queues[i].begin, *end = &profile->queues[i].end;
+        if (topology->queues[i].kind == WEIR_QUEUE_HANDOFF &&
+            (pipeline == WEIR_NONE || topology->stages[topology->queues[i].stage].pipeline == pipeline))
+            refused += (double)weir_profile_grown(begin->dropped, end->dropped) +
+                       (double)weir_profile_grown(begin->rejected, end->rejected);
     }
-    return profile->duration_ns ? (double)sum * 1e9 / (double)profile->duration_ns : NAN;
+    return refused;
+}
+
+/* Messages that came to their end: with an answer, or where none is owed without having been refused. */
+static double measured_per_s(const struct weir_profile *profile)
+{
+    const struct weir_topology *topology = &profile->topology;
+    double sum = 0;
+    for (uint32_t i = 0; i < topology->way_count; i++) {
+        const struct weir_profile_way_count *begin = &profile->ways[i].begin, *end = &profile->ways[i].end;
+        sum += topology->ways[i].replies ? (double)weir_profile_grown(begin->answered, end->answered) :
+               fmax((double)weir_profile_grown(begin->discarded, end->discarded) - refused_items(profile, topology->ways[i].pipeline), 0);
+    }
+    return profile->duration_ns ? sum * 1e9 / (double)profile->duration_ns : NAN;
+}
+
+static double measured_events_per_s(const struct weir_profile *profile)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < profile->topology.way_count; i++)
+        sum += (double)weir_profile_grown(profile->ways[i].begin.events, profile->ways[i].end.events);
+    return profile->duration_ns ? sum * 1e9 / (double)profile->duration_ns : NAN;
 }
 
 static double share_now(const struct weir_profile *profile, const char *name)
@@ -320,10 +346,7 @@ static int conclude(struct predictor *predictor, const struct weir_topology *top
                     const struct outcome *outcomes, const struct outcome *self, struct weir_prediction *prediction)
 {
     const struct weir_profile *profile = predictor->facts.profile;
-    double now = measured_per_s(profile, false), events = measured_per_s(profile, true), refused = 0;
-    for (uint32_t i = 0; i < profile->topology.queue_count; i++)
-        refused += (double)weir_profile_grown(profile->queues[i].begin.dropped, profile->queues[i].end.dropped) +
-                   (double)weir_profile_grown(profile->queues[i].begin.rejected, profile->queues[i].end.rejected);
+    double now = measured_per_s(profile), events = measured_events_per_s(profile), refused = refused_items(profile, WEIR_NONE);
     *prediction = (struct weir_prediction){
         .messages_per_s = FIGURE(now, per_s), .latency_p50_ns = FIGURE(self->p50_ns, p50_ns), .latency_p99_ns = FIGURE(self->p99_ns, p99_ns),
         .refused_per_s = FIGURE(refused * 1e9 / (double)profile->duration_ns, refused_per_s),
@@ -354,7 +377,7 @@ int weir_predict(const struct weir_profile *profile, const struct weir_topology 
     predictor.costs.row_items = predictor.row_items = weir_arena_zalloc(arena, (profile->row_count + 1) * sizeof(double));
     if (!predictor.row_cpu_ns || !predictor.row_items)
         return no_memory(error);
-    if (!predictor.facts.has_shares || !(measured_per_s(profile, false) > 0))
+    if (!predictor.facts.has_shares || !(measured_per_s(profile) > 0))
         return weir_error_set(error, WEIR_EXIT_USAGE, EINVAL, "nothing can be predicted from a profile in which nothing was answered: record "
                               "again while the server works");
     int rc = play_all(&predictor, &profile->topology, 1, &self, &model);

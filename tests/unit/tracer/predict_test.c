@@ -72,6 +72,28 @@ static void what_was_measured_is_what_is_predicted_of_it(void **state)
     weir_profile_free(profile);
 }
 
+/* Where no reply is owed, what came to its end is what was measured, and not what a handoff dropped. */
+static void messages_without_an_answer_count(void **state)
+{
+    (void)state;
+    struct weir_profile *profile = before();
+    struct weir_profile_way *way = &profile->ways[0];
+    double now = predict(profile, &profile->topology).messages_per_s.now, window_s = (double)profile->duration_ns / 1e9;
+    uint32_t handoff = 0;
+    while (profile->topology.queues[handoff].kind != WEIR_QUEUE_HANDOFF)
+        handoff++;
+    profile->topology.ways[0].replies = false;
+    way->begin.discarded = way->begin.answered;
+    way->end.discarded = way->end.answered + 1000;
+    way->begin.answered = way->end.answered = 0;
+    profile->queues[handoff].end.dropped = profile->queues[handoff].begin.dropped + 1000;
+    struct weir_prediction prediction = predict(profile, &profile->topology);
+    assert_true(fabs(prediction.messages_per_s.now - now) < 1);
+    assert_true(fabs(prediction.refused_per_s.now - 1000 / window_s) < 1);
+    assert_true(prediction.messages_per_s.value > now / 2);
+    weir_profile_free(profile);
+}
+
 static void the_handoff_moves_the_decoder_and_ends_the_size(void **state)
 {
     (void)state;
@@ -161,6 +183,7 @@ int main(void)
         cmocka_unit_test(what_was_measured_is_what_is_predicted_of_it), cmocka_unit_test(the_handoff_moves_the_decoder_and_ends_the_size),
         cmocka_unit_test(threads_help_as_far_as_there_are_cpus), cmocka_unit_test(what_nobody_measured_is_said),
         cmocka_unit_test(of_an_empty_window_nothing_is_predicted), cmocka_unit_test(whatever_a_profile_holds_is_survived),
+        cmocka_unit_test(messages_without_an_answer_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
