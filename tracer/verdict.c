@@ -166,19 +166,10 @@ static const char *unusable(const struct weir_facts *facts, struct weir_arena *a
     return NULL;
 }
 
-static uint32_t least_to_spare(const struct weir_facts *facts)
-{
-    uint32_t pool = WEIR_NONE;
-    for (uint32_t i = 0; i < facts->topology->pool_count; i++)
-        if (pool == WEIR_NONE || facts->pools[i].held > facts->pools[pool].held)
-            pool = i;
-    return pool;
-}
-
 /* No cause was found: is that since there is none? */
 static const char *without_cause(const struct weir_facts *facts, struct weir_arena *arena, const char **kind)
 {
-    uint32_t pool = least_to_spare(facts);
+    uint32_t pool = weir_facts_busiest(facts);
     double spare = 1 - facts->pools[pool].held, waiting = weir_facts_waiting(facts, pool);
     if (spare < WEIR_RULE_SPARE && spare > 1 - WEIR_RULE_SATURATED && waiting >= facts->topology->pools[pool].threads)
         return weir_arena_printf(arena, "unclear: pool %s has %.0f %% of its time to spare, yet %.0f items wait for it on average; record "

@@ -166,6 +166,15 @@ uint32_t weir_facts_top_stage(const struct weir_facts *facts, uint32_t pool)
     return top;
 }
 
+uint32_t weir_facts_busiest(const struct weir_facts *facts)
+{
+    uint32_t pool = WEIR_NONE;
+    for (uint32_t i = 0; i < facts->topology->pool_count; i++)
+        if (pool == WEIR_NONE || facts->pools[i].held > facts->pools[pool].held)
+            pool = i;
+    return pool;
+}
+
 double weir_facts_free_cpus(const struct weir_facts *facts)
 {
     return fmax(facts->cpus - (isnan(facts->busy_cpus) ? facts->server_cpus : facts->busy_cpus), 0);

@@ -39,6 +39,8 @@ int weir_facts_of(const struct weir_profile *profile, struct weir_arena *arena, 
 double weir_facts_work(const struct weir_facts *facts, uint32_t pool, uint32_t stage);
 /* The stage that takes most of the pool's time; WEIR_NONE: none takes any. */
 uint32_t weir_facts_top_stage(const struct weir_facts *facts, uint32_t pool);
+/* The pool with the least time to spare; WEIR_NONE: there are no pools. */
+uint32_t weir_facts_busiest(const struct weir_facts *facts);
 /* The row of a stage, or of a part, over all ways in; null: none. */
 const struct weir_profile_row *weir_facts_row(const struct weir_profile *profile, uint32_t stage, enum weir_part part);
 /* The CPUs that nobody used. */

@@ -261,19 +261,9 @@ static const struct weir_profile_row *top_row(const struct weir_profile *profile
     return top;
 }
 
-/* The pool with the least time to spare. */
-static uint32_t busiest(const struct weir_facts *facts)
-{
-    uint32_t pool = WEIR_NONE;
-    for (uint32_t i = 0; i < facts->topology->pool_count; i++)
-        if (pool == WEIR_NONE || facts->pools[i].held > facts->pools[pool].held)
-            pool = i;
-    return pool;
-}
-
 void weir_rule_cpu(const struct weir_facts *facts, struct weir_draft *draft)
 {
-    uint32_t pool = busiest(facts);
+    uint32_t pool = weir_facts_busiest(facts);
     const struct weir_profile_row *top = top_row(facts->profile);
     if (pool == WEIR_NONE || !facts->has_shares || !top)
         return;
