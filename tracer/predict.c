@@ -24,7 +24,7 @@ struct outcome {
     double per_s, refused_per_s, p50_ns, p99_ns, cpus;
     double *share; /* [stages] */
     double *busy, *asleep; /* [pools] */
-    double *slots_full;
+    double *slots_full, *lock_held;
 };
 
 struct predictor {
@@ -91,7 +91,8 @@ static bool room_for(struct predictor *predictor, const struct weir_simulate_mod
     outcome->busy = weir_arena_zalloc(predictor->arena, (model->pool_count + 1) * sizeof(double));
     outcome->asleep = weir_arena_zalloc(predictor->arena, (model->pool_count + 1) * sizeof(double));
     outcome->slots_full = weir_arena_zalloc(predictor->arena, (model->slots_count + 1) * sizeof(double));
-    return outcome->share && outcome->busy && outcome->asleep && outcome->slots_full;
+    outcome->lock_held = weir_arena_zalloc(predictor->arena, (model->lock_count + 1) * sizeof(double));
+    return outcome->share && outcome->busy && outcome->asleep && outcome->slots_full && outcome->lock_held;
 }
 
 static void read_result(const struct weir_simulate_model *model, const struct weir_simulate_result *result, struct outcome *outcome)
@@ -116,6 +117,8 @@ static void read_result(const struct weir_simulate_model *model, const struct we
     }
     for (uint32_t i = 0; i < model->slots_count; i++)
         outcome->slots_full[i] = result->slots_full[i];
+    for (uint32_t i = 0; i < model->lock_count; i++)
+        outcome->lock_held[i] = result->lock_held[i];
     free(latency);
 }
 
@@ -303,12 +306,15 @@ static uint32_t main_stage(const struct weir_simulate_model *model, uint32_t poo
     return main;
 }
 
-static uint32_t slots_stage(const struct weir_simulate_model *model, uint32_t slots)
+/* The stage that takes those slots, or that lock. */
+static uint32_t taker(const struct weir_simulate_model *model, enum weir_simulate_kind kind, uint32_t index)
 {
     for (uint32_t w = 0; w < model->way_count; w++)
-        for (uint32_t i = 0; i < model->ways[w].step_count; i++)
-            if (model->ways[w].steps[i].kind == WEIR_SIMULATE_SLOT && model->ways[w].steps[i].slots == slots)
-                return model->ways[w].steps[i].label;
+        for (uint32_t i = 0; i < model->ways[w].step_count; i++) {
+            const struct weir_simulate_step *step = &model->ways[w].steps[i];
+            if (step->kind == kind && (kind == WEIR_SIMULATE_SLOT ? step->slots : step->lock) == index)
+                return step->label;
+        }
     return WEIR_NONE;
 }
 
@@ -318,11 +324,19 @@ static const char *say_next(struct predictor *predictor, const struct weir_topol
     uint32_t busiest = 0;
     for (uint32_t i = 0; i < model->slots_count; i++) {
         struct weir_prediction_figure full = FIGURE_OF(NAN, slots_full, i);
-        uint32_t stage = slots_stage(model, i);
+        uint32_t stage = taker(model, WEIR_SIMULATE_SLOT, i);
         if (full.value < WEIR_RULE_SATURATED || stage == WEIR_NONE)
             continue;
         prediction->next_stage = topology->stages[stage].full_name;
         return weir_arena_printf(predictor->arena, "the slots of %s: full %.0f %% of the time", prediction->next_stage, full.value * 100);
+    }
+    for (uint32_t i = 0; i < model->lock_count; i++) {
+        struct weir_prediction_figure held = FIGURE_OF(NAN, lock_held, i);
+        uint32_t stage = taker(model, WEIR_SIMULATE_LOCK, i);
+        if (held.value < WEIR_RULE_SATURATED || stage == WEIR_NONE)
+            continue;
+        prediction->next_stage = topology->stages[stage].full_name;
+        return weir_arena_printf(predictor->arena, "a lock in %s: held %.0f %% of the time", prediction->next_stage, held.value * 100);
     }
     if (prediction->cpus.value >= WEIR_RULE_CPU_BUSY * model->cpus)
         return weir_arena_printf(predictor->arena, "the CPUs: %.2f of the %.2f that others leave are used", prediction->cpus.value,

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tracer/predict_lock.h"
+
 #define PUSH_NS 200.0  /* a push or pop when nobody sleeps: a lock, a list, the counters */
 #define WAKE_NS 3000.0 /* a wakeup, where the profile had none: a system call, and the other side of it */
 #define LATE_NS 10000.0 /* from a wakeup to running, where the profile had none: of a thread whose CPU idles */
@@ -29,7 +31,7 @@ struct builder {
     struct weir_simulate_queue *queues;
     struct weir_simulate_slots *slots;
     struct weir_simulate_way *ways;
-    uint32_t slots_count;
+    uint32_t slots_count, lock_count;
     struct weir_error *error;
 };
 
@@ -328,6 +330,23 @@ static int add_slots(struct builder *builder, struct path *path, uint32_t index,
     return 0;
 }
 
+/* A stage that only works, and holds a lock for a part of that. */
+static void add_stage(struct builder *builder, struct path *path, uint32_t index, const struct cost *cost)
+{
+    uint32_t old = old_stage(builder, index);
+    double whole_ns = cost->own_ns + cost->sleep_ns;
+    double held = old == WEIR_NONE || !(whole_ns > 0) ? 0 : weir_predict_held_ns(builder->facts, old, whole_ns) / whole_ns;
+    if (!(held > 0)) {
+        add_work(path, index, shaped(builder, cost->service, cost->own_ns), shaped(builder, cost->service, cost->sleep_ns));
+        return;
+    }
+    /* Service times hold waits for the lock: they say nothing of the rest. */
+    add_work(path, index, constant((1 - held) * cost->own_ns), constant((1 - held) * cost->sleep_ns));
+    add_step(path, WEIR_SIMULATE_LOCK, index)->lock = builder->lock_count;
+    add_work(path, index, constant(held * cost->own_ns), constant(held * cost->sleep_ns));
+    add_step(path, WEIR_SIMULATE_UNLOCK, index)->lock = builder->lock_count++;
+}
+
 /* The stages from `pipeline` on, until the answer. */
 static int add_pipeline(struct builder *builder, struct path *path, uint32_t pipeline)
 {
@@ -354,7 +373,7 @@ static int add_pipeline(struct builder *builder, struct path *path, uint32_t pip
         case WEIR_THEN:
             return add_pipeline(builder, path, stage->target);
         default:
-            add_work(path, i, shaped(builder, cost.service, cost.own_ns), shaped(builder, cost.service, cost.sleep_ns));
+            add_stage(builder, path, i, &cost);
         }
     }
     return 0;
@@ -417,6 +436,17 @@ static int set_way(struct builder *builder, uint32_t index)
 
 /* --- the model ---------------------------------------------------------------------------------------------------------------- */
 
+/* Of a thread with something to do: how much of that time it runs. */
+static double speed(const struct weir_facts *facts)
+{
+    double runs_ns = 0, waits_ns = 0;
+    for (uint32_t i = 0; i < facts->topology->pool_count; i++) {
+        runs_ns += facts->pools[i].share[WEIR_STATE_RUNNING] * facts->pools[i].whole_ns;
+        waits_ns += facts->pools[i].share[WEIR_STATE_RUNNABLE] * facts->pools[i].whole_ns;
+    }
+    return runs_ns > 0 ? fmax(runs_ns / (runs_ns + waits_ns), 0.05) : 0.05;
+}
+
 int weir_predict_model(const struct weir_facts *facts, const struct weir_costs *costs, const struct weir_topology *topology,
                        struct weir_arena *arena, struct weir_simulate_model *model, struct weir_error *error)
 {
@@ -438,12 +468,12 @@ int weir_predict_model(const struct weir_facts *facts, const struct weir_costs *
         if (rc)
             return rc;
     }
-    /* What others use of the CPUs they go on using. */
+    /* What others use of the CPUs they go on using; a thread that has something to do is as fast as it was beside them. */
     double others = isnan(facts->busy_cpus) ? 0 : fmax(facts->busy_cpus - facts->server_cpus, 0);
     *model = (struct weir_simulate_model){
-        .cpus = fmax(facts->cpus - others, fmax(facts->server_cpus, 0.05)), .pools = builder.pools, .queues = builder.queues,
+        .cpus = fmax(facts->cpus - others, fmax(facts->server_cpus, speed(facts))), .pools = builder.pools, .queues = builder.queues,
         .slots = builder.slots, .ways = builder.ways, .pool_count = topology->pool_count, .queue_count = topology->queue_count,
-        .slots_count = builder.slots_count, .way_count = topology->way_count, .labels = topology->stage_count + 1,
+        .slots_count = builder.slots_count, .way_count = topology->way_count, .lock_count = builder.lock_count, .labels = topology->stage_count + 1,
     };
     return 0;
 }

@@ -24,6 +24,8 @@ static void pass(struct world *world, double ns)
     for (uint32_t i = 0; i < world->model->slots_count; i++)
         if (world->slots[i].total == weir_world_capacity(&world->model->slots[i]))
             world->slots[i].full_ns += ns;
+    for (uint32_t i = 0; i < world->model->lock_count; i++)
+        world->locks[i].held_ns += world->locks[i].held ? ns : 0;
     for (uint32_t i = 0; i < world->model->way_count; i++)
         world->under_way_ns[i] += world->under_way[i] * ns;
 }
@@ -41,6 +43,8 @@ static void forget(struct world *world)
         world->queues[i].depth_ns = 0;
     for (uint32_t i = 0; i < world->model->slots_count; i++)
         world->slots[i].full_ns = 0;
+    for (uint32_t i = 0; i < world->model->lock_count; i++)
+        world->locks[i].held_ns = 0;
     for (uint32_t i = 0; i < world->model->way_count; i++) {
         world->under_way_ns[i] = 0;
         world->result->ways[i] = (struct weir_simulate_way_result){ 0 };
@@ -123,6 +127,7 @@ static void build(struct world *world)
     world->pools = room(world, model->pool_count, sizeof *world->pools);
     world->queues = room(world, model->queue_count, sizeof *world->queues);
     world->slots = room(world, model->slots_count, sizeof *world->slots);
+    world->locks = room(world, model->lock_count, sizeof *world->locks);
     world->threads = room(world, world->thread_count, sizeof *world->threads);
     world->thread_next = room(world, world->thread_count, sizeof *world->thread_next);
     world->connections = room(world, world->connection_count, sizeof *world->connections);
@@ -134,6 +139,7 @@ static void build(struct world *world)
     world->result->pools = room(world, model->pool_count, sizeof *world->result->pools);
     world->result->depth_mean = room(world, model->queue_count, sizeof(double));
     world->result->slots_full = room(world, model->slots_count, sizeof(double));
+    world->result->lock_held = room(world, model->lock_count, sizeof(double));
     world->result->label_cpu_ns = room(world, model->labels, sizeof(double));
     for (uint32_t i = 0; i < model->slots_count && !world->failed; i++) {
         world->slots[i].in_use = room(world, model->slots[i].connections, sizeof(uint32_t));
@@ -154,6 +160,7 @@ static void release(struct world *world)
     free(world->pools);
     free(world->queues);
     free(world->slots);
+    free(world->locks);
     free(world->threads);
     free(world->thread_next);
     free(world->connections);
@@ -184,6 +191,8 @@ static void conclude(struct world *world)
         result->depth_mean[i] = world->queues[i].depth_ns / ns;
     for (uint32_t i = 0; i < world->model->slots_count && ns > 0; i++)
         result->slots_full[i] = world->slots[i].full_ns / ns;
+    for (uint32_t i = 0; i < world->model->lock_count && ns > 0; i++)
+        result->lock_held[i] = world->locks[i].held_ns / ns;
     for (uint32_t i = 0; i < world->model->way_count && ns > 0; i++)
         result->ways[i].in_flight_mean = world->under_way_ns[i] / ns;
 }
@@ -211,6 +220,7 @@ void weir_simulate_release(struct weir_simulate_result *result)
     free(result->pools);
     free(result->depth_mean);
     free(result->slots_full);
+    free(result->lock_held);
     free(result->label_cpu_ns);
     *result = (struct weir_simulate_result){ 0 };
 }

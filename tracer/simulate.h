@@ -4,7 +4,7 @@
  *
  * Pools are threads that run steps of items; all that run at once share the CPUs evenly. A pool that listens has a queue for each of
  * its threads, since a connection stays on one; others share the queues that lead to them. Between stages items sleep (a pause), wait
- * for room in a queue, or for a slot. Answers leave in the order of their connection's requests.
+ * for room in a queue, for a slot, or with their thread for a lock. Answers leave in the order of their connection's requests.
  *
  * Units: ns, items; rates are per second.
  * Owns: nothing outlives the call; the model is the caller's.
@@ -53,7 +53,9 @@ struct weir_simulate_slots {
     struct weir_simulate_time serial, delay;
 };
 
-enum weir_simulate_kind { WEIR_SIMULATE_WORK, WEIR_SIMULATE_PUSH, WEIR_SIMULATE_SLOT, WEIR_SIMULATE_ANSWER };
+enum weir_simulate_kind {
+    WEIR_SIMULATE_WORK, WEIR_SIMULATE_PUSH, WEIR_SIMULATE_SLOT, WEIR_SIMULATE_LOCK, WEIR_SIMULATE_UNLOCK, WEIR_SIMULATE_ANSWER,
+};
 
 /* One thing that happens to an item. PUSH ends the work of this pool's thread, ANSWER that of the last one. */
 struct weir_simulate_step {
@@ -62,6 +64,7 @@ struct weir_simulate_step {
     struct weir_simulate_time cpu, sleep; /* WORK */
     uint32_t queue;                       /* PUSH */
     uint32_t slots;                       /* SLOT */
+    uint32_t lock;                        /* LOCK, UNLOCK: both in one pool, and nothing but WORK between them */
     struct weir_simulate_time send;       /* ANSWER: CPU of the listening thread for it */
     uint32_t send_label;
     double wake_ns, late_ns;              /* ANSWER: as of a queue */
@@ -84,7 +87,7 @@ struct weir_simulate_model {
     const struct weir_simulate_queue *queues;
     const struct weir_simulate_slots *slots;
     const struct weir_simulate_way *ways;
-    uint32_t pool_count, queue_count, slots_count, way_count, labels;
+    uint32_t pool_count, queue_count, slots_count, way_count, lock_count, labels;
 };
 
 struct weir_simulate_run {
@@ -110,6 +113,7 @@ struct weir_simulate_result {
     struct weir_simulate_use *pools;       /* [pool_count] */
     double *depth_mean;                    /* [queue_count] */
     double *slots_full;                    /* [slots_count]: share of the time at capacity */
+    double *lock_held;                     /* [lock_count]: share of the time */
     double *label_cpu_ns;                  /* [labels] */
     double cpu_ns;                         /* of all */
 };

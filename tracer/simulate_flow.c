@@ -299,6 +299,35 @@ static void served(struct world *world, uint32_t item)
     }
 }
 
+/* --- locks -------------------------------------------------------------------------------------------------------------------- */
+
+/* False: another thread has it. */
+static bool take_lock(struct world *world, uint32_t thread, uint32_t index)
+{
+    struct lock *lock = &world->locks[index];
+    if (lock->held) {
+        weir_world_append(&lock->waiting, world->thread_next, thread);
+        use(world, thread, ASLEEP);
+        return false;
+    }
+    lock->held = true;
+    world->items[world->threads[thread].item].step++;
+    return true;
+}
+
+/* It goes to whoever waits for it. */
+static void release_lock(struct world *world, uint32_t thread, uint32_t index)
+{
+    struct lock *lock = &world->locks[index];
+    uint32_t next = take(&lock->waiting, world->thread_next);
+    world->items[world->threads[thread].item].step++;
+    lock->held = next != NONE;
+    if (next == NONE)
+        return;
+    world->items[world->threads[next].item].step++;
+    make_ready(world, next);
+}
+
 /* --- what threads do ---------------------------------------------------------------------------------------------------------- */
 
 /* An item of the pool's queues, each in its turn; what is back from its slot goes first. */
@@ -395,6 +424,11 @@ static enum outcome do_step(struct world *world, uint32_t index)
     }
     case WEIR_SIMULATE_SLOT:
         return take_slot(world, index, step->slots) ? IS_RID : TAKES_TIME;
+    case WEIR_SIMULATE_LOCK:
+        return take_lock(world, index, step->lock) ? GOES_ON : TAKES_TIME;
+    case WEIR_SIMULATE_UNLOCK:
+        release_lock(world, index, step->lock);
+        return GOES_ON;
     case WEIR_SIMULATE_ANSWER:
         if (pays_for_waking(world, index, sleeps(world, loop), step->wake_ns, step->label))
             return TAKES_TIME;

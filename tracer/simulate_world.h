@@ -70,6 +70,12 @@ struct slots {
     double full_ns;
 };
 
+struct lock {
+    bool held;
+    struct list waiting; /* threads */
+    double held_ns;
+};
+
 struct world {
     const struct weir_simulate_model *model;
     struct weir_clock clock;
@@ -77,6 +83,7 @@ struct world {
     struct pool *pools;
     struct queue *queues;
     struct slots *slots;
+    struct lock *locks;
     struct thread *threads;
     struct connection *connections;
     struct item *items;

@@ -131,6 +131,59 @@ static void threads_help_as_far_as_there_are_cpus(void **state)
     weir_profile_free(other);
 }
 
+/* Others use all that the server left; yet a thread of it that had something to do ran half of that time, and so it would again. */
+static void others_that_use_all_cpus_share_them(void **state)
+{
+    (void)state;
+    struct weir_profile *profile = before(), *other = before();
+    double whole = (double)profile->duration_ns;
+    profile->cpu_ns /= 20;
+    for (uint32_t i = 0; i < profile->row_count; i++)
+        profile->rows[i].cpu_ns /= 20;
+    profile->slice_count = 0;
+    for (uint32_t i = 0; i < profile->topology.pool_count; i++) {
+        double threads = profile->topology.pools[i].threads;
+        memset(profile->pools[i].state_ns, 0, sizeof profile->pools[i].state_ns);
+        profile->pools[i].state_ns[WEIR_STATE_RUNNING] = profile->pools[i].state_ns[WEIR_STATE_RUNNABLE] = 0.03 * whole;
+        profile->pools[i].state_ns[WEIR_STATE_IDLE] = (threads - 0.06) * whole;
+    }
+    profile->machine_busy_ns = 2 * whole;
+    struct weir_prediction prediction = predict(profile, &other->topology);
+    assert_true(prediction.cpus.value > 0.4 && prediction.cpus.value < 0.6); /* was 0.06 */
+    weir_profile_free(profile);
+    weir_profile_free(other);
+}
+
+/* Threads that wait for a lock do no more if there are more of them. */
+static void a_lock_is_no_wider_for_more_threads(void **state)
+{
+    (void)state;
+    struct weir_profile *profile = sample_after(), *other = sample_after();
+    profile->cpus = 64;
+    profile->ways[0].end.in_flight = 64;
+    double *workers = profile->pools[1].state_ns, whole = 2 * (double)profile->duration_ns;
+    workers[WEIR_STATE_LOCK] = 0.4 * whole;
+    workers[WEIR_STATE_IDLE] = whole - workers[WEIR_STATE_RUNNING] - workers[WEIR_STATE_LOCK];
+    other->topology.pools[1].threads = 32;
+    other->topology.pools[0].threads = 8;
+    double without = predict(profile, &other->topology).messages_per_s.value;
+    struct weir_profile_sleep sleep = { .pool = 1, .state = WEIR_STATE_LOCK, .queue = WEIR_NONE, .slots = WEIR_NONE, .site = "put",
+                                        .count = 1000, .ns = 0.4 * whole };
+    while (strcmp(profile->rows[sleep.row].name, "riemann.index") != 0)
+        sleep.row++;
+    profile->sleeps = &sleep;
+    profile->sleep_count = 1;
+    struct weir_prediction prediction = predict(profile, &other->topology);
+    assert_string_equal(prediction.next, "a lock in riemann.index: held 100 % of the time");
+    assert_string_equal(prediction.next_stage, "riemann.index");
+    /* It is held for as long as an item takes there. */
+    double most = (double)profile->rows[sleep.row].items / profile->rows[sleep.row].cpu_ns * 1e9;
+    assert_true(fabs(prediction.messages_per_s.value - most) < 0.05 * most);
+    assert_true(prediction.messages_per_s.value < 0.95 * without);
+    weir_profile_free(profile);
+    weir_profile_free(other);
+}
+
 static void what_nobody_measured_is_said(void **state)
 {
     (void)state;
@@ -181,7 +234,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_measured_is_what_is_predicted_of_it), cmocka_unit_test(the_handoff_moves_the_decoder_and_ends_the_size),
-        cmocka_unit_test(threads_help_as_far_as_there_are_cpus), cmocka_unit_test(what_nobody_measured_is_said),
+        cmocka_unit_test(threads_help_as_far_as_there_are_cpus), cmocka_unit_test(others_that_use_all_cpus_share_them),
+        cmocka_unit_test(a_lock_is_no_wider_for_more_threads), cmocka_unit_test(what_nobody_measured_is_said),
         cmocka_unit_test(of_an_empty_window_nothing_is_predicted), cmocka_unit_test(whatever_a_profile_holds_is_survived),
         cmocka_unit_test(messages_without_an_answer_count),
     };

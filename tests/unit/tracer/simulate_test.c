@@ -284,13 +284,39 @@ static void the_same_seed_gives_the_same(void **state)
     weir_simulate_release(&two);
 }
 
+/* A lock is passed on as fast as it is held for, however many threads there are; without it they would do eight times that. */
+static void a_lock_lets_one_thread_at_a_time(void **state)
+{
+    (void)state;
+    struct server server;
+    struct weir_simulate_result result;
+    make_server(&server, 8, CONSTANT(0), CONSTANT(2 * MS));
+    struct weir_simulate_step answer = server.steps[2], work = server.steps[1], steps[] = {
+        server.steps[0], { .kind = WEIR_SIMULATE_LOCK }, work, { .kind = WEIR_SIMULATE_UNLOCK }, answer };
+    server.ways[0] = (struct weir_simulate_way){ .pool = IO, .connections = 20, .window = 1, .think = CONSTANT(0), .steps = steps, .step_count = 5 };
+    server.model.lock_count = 1;
+    result = simulate(&server, 2000);
+    assert_true(fabs(per_s(&result) - 500) < 5);
+    assert_true(result.lock_held[0] > 0.99);
+    assert_true(result.pools[WORKERS].asleep > 0.99);
+    weir_simulate_release(&result);
+    /* Nobody waits for a lock that one thread takes. */
+    server.pools[WORKERS].threads = 1;
+    server.ways[0].connections = 1;
+    server.ways[0].think = CONSTANT(2 * MS);
+    result = simulate(&server, 2000);
+    assert_true(fabs(per_s(&result) - 250) < 5);
+    assert_true(fabs(result.lock_held[0] - 0.5) < 0.02);
+    weir_simulate_release(&result);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_server), cmocka_unit_test(one_server_of_constant_service), cmocka_unit_test(several_servers),
         cmocka_unit_test(shared_cpus), cmocka_unit_test(a_closed_loop), cmocka_unit_test(answers_in_order), cmocka_unit_test(full_queues),
         cmocka_unit_test(a_blocked_pool), cmocka_unit_test(slots), cmocka_unit_test(nothing_comes),
-        cmocka_unit_test(the_same_seed_gives_the_same),
+        cmocka_unit_test(the_same_seed_gives_the_same), cmocka_unit_test(a_lock_lets_one_thread_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -402,8 +402,7 @@ static struct weir_profile *waits_far_away(double in_use, uint64_t alone_ns)
 {
     struct weir_profile *profile = short_of_slots(alone_ns, 50000000);
     profile->topology.stages[profile->slots[0].stage].connections = 8;
-    profile->slots[0].in_use_mean = in_use;
-    profile->slots[0].open_mean = 8;
+    profile->slots[0].in_use_mean = in_use, profile->slots[0].open_mean = 8;
     profile->slots[0].end = (struct weir_profile_slot_count){ .finished = 40000, .open = 8, .alone_ns = alone_ns };
     for (uint32_t i = 0; i < 3; i++) {
         memset(profile->pools[i].state_ns, 0, sizeof profile->pools[i].state_ns);
