@@ -67,7 +67,8 @@ const struct weir_verb weir_verb_predict = {
     .manual =
         "Simulates FILE, with the costs that PROFILE has of its stages, the clients that it had, and the CPUs that others left.\n"
         "What may differ from the measured file: where the handoffs stand, threads, limits, what happens when a queue is full,\n"
-        "connections and in_flight. A stage is known by its full name; one that was not measured must be a `busy` of known cost.\n\n"
+        "connections and in_flight. A stage is known by its full name; one that was not measured must be a `busy` of known cost.\n"
+        "A lock that threads of a stage wait for is passed on no faster than it was.\n\n"
         "FROM and TO are the interval that measurement and chance leave, wider by what the simulation of the measured file is off;\n"
         "FROM also has room for others on the machine (clients, a database) whose use of the CPUs grows with the messages.\n\n"
         "EXAMPLE\n"
