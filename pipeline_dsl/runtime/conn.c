@@ -101,8 +101,9 @@ struct weir_item *weir_conn_accept(struct weir_conn *conn, const uint8_t *payloa
     memcpy(block->data, payload, size);
     item->sequence = conn->next_sequence++;
     weir_way_accept(conn->way_block, size, weir_conn_outstanding(conn) > 1);
-    if (__builtin_expect(__atomic_load_n(&loop->time_every, __ATOMIC_RELAXED), 0) && loop->time_left-- == 0) {
-        loop->time_left = loop->time_every - 1;
+    uint32_t every = __atomic_load_n(&loop->time_every, __ATOMIC_RELAXED);
+    if (__builtin_expect(every, 0) && loop->time_left-- == 0) {
+        loop->time_left = every - 1;
         item->born_ns = weir_clock_ns();
     }
     return item;
