@@ -46,15 +46,17 @@ static uint64_t in_ms(unsigned ms)
 
 /* --- packets ------------------------------------------------------------------------------------------------------------- */
 
-/* One packet, with a descriptor that may come along (-1: none). Returns its length, 0 when no more can come, -1 when nothing came
- * in time. */
+/* One packet, with a descriptor that may come along (-1: none came; `fd` null: none is taken, whatever the sender adds). Returns its
+ * length, 0 when no more can come, -1 when nothing came in time. */
 static ssize_t receive(const struct weir_reload *reload, int socket, char *packet, size_t size, int *fd, uint64_t deadline_ns)
 {
     struct pollfd ready = { .fd = socket, .events = POLLIN };
     char control[CMSG_SPACE(sizeof(int))];
     struct iovec piece = { .iov_base = packet, .iov_len = size - 1 };
-    struct msghdr message = { .msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
-    *fd = -1;
+    struct msghdr message = { .msg_iov = &piece, .msg_iovlen = 1, .msg_control = fd ? control : NULL,
+                              .msg_controllen = fd ? sizeof control : 0 };
+    if (fd)
+        *fd = -1;
     while (poll(&ready, 1, LOOK_MS) <= 0)
         if (stops(reload) || weir_clock_ns() >= deadline_ns)
             return -1;
@@ -63,7 +65,7 @@ static ssize_t receive(const struct weir_reload *reload, int socket, char *packe
         return errno == EAGAIN ? -1 : 0;
     packet[got] = '\0';
     const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS && header->cmsg_len == CMSG_LEN(sizeof(int)))
+    if (fd && header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS && header->cmsg_len == CMSG_LEN(sizeof(int)))
         memcpy(fd, CMSG_DATA(header), sizeof *fd);
     return got;
 }
@@ -282,12 +284,9 @@ static const char *next_string(const char **at, const char *end)
 static bool serve_request(struct weir_reload *reload, int client)
 {
     char packet[WEIR_CONTROL_PACKET], reply[SENTENCE];
-    int fd;
-    ssize_t got = receive(reload, client, packet, sizeof packet, &fd, in_ms(ASK_MS));
+    ssize_t got = receive(reload, client, packet, sizeof packet, NULL, in_ms(ASK_MS));
     if (got <= 0)
         return false;
-    if (fd >= 0)
-        close(fd);
     const char *at = packet, *end = packet + got;
     const char *verb = next_string(&at, end), *program = next_string(&at, end), *source = next_string(&at, end);
     struct weir_error error = WEIR_ERROR_INIT;

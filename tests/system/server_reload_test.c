@@ -1,4 +1,5 @@
 /* A running server becomes another one: by `weir reload`, by SIGHUP, or not at all. */
+#include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,9 +15,11 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include "base/clock.h"
 #include "pipeline_dsl/client/riemann.h"
+#include "pipeline_dsl/runtime/control.h"
 #include "tests/system/harness.h"
 #include "tests/system/reloading.h"
 
@@ -321,6 +324,50 @@ static void a_hangup_starts_the_program_anew(void **state)
     harness_stop(&server);
 }
 
+static size_t open_files(const struct harness_server *server)
+{
+    char path[64];
+    size_t count = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)server->pid);
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+/* Whoever asks may be anybody: what he adds to his request must not stay with the server. */
+static void descriptors_sent_with_a_request_are_not_taken(void **state)
+{
+    (void)state;
+    struct harness_server server;
+    struct sockaddr_un address;
+    char path[128], reply[1024];
+    begin(&server, path, sizeof path);
+    socklen_t length = weir_control_address(&address, reloading_started(&server, NULL));
+    size_t before = open_files(&server);
+    for (int i = 0; i < 20; i++) {
+        union {
+            char bytes[CMSG_SPACE(2 * sizeof(int))];
+            struct cmsghdr header;
+        } control = { .header = { .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(2 * sizeof(int)) } };
+        const int sent[2] = { STDIN_FILENO, STDIN_FILENO };
+        struct iovec piece = { .iov_base = "nonsense", .iov_len = 9 };
+        struct msghdr message = { .msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes };
+        memcpy(CMSG_DATA(&control.header), sent, sizeof sent);
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        assert_int_equal(connect(fd, (struct sockaddr *)&address, length), 0);
+        assert_true(sendmsg(fd, &message, MSG_NOSIGNAL) > 0);
+        assert_true(recv(fd, reply, sizeof reply, 0) > 6 && memcmp(reply, "error ", 6) == 0);
+        close(fd);
+    }
+    for (int i = 0; i < 1000 && open_files(&server) != before; i++) /* the last connection may still be closed */
+        usleep(10000);
+    assert_int_equal(open_files(&server), before);
+    harness_stop(&server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,6 +378,7 @@ int main(void)
         cmocka_unit_test(a_listener_comes_and_goes),
         cmocka_unit_test(what_can_not_start_changes_nothing),
         cmocka_unit_test(a_hangup_starts_the_program_anew),
+        cmocka_unit_test(descriptors_sent_with_a_request_are_not_taken),
     };
     return cmocka_run_group_tests_name("server_reload", tests, NULL, NULL);
 }
