@@ -59,14 +59,21 @@ static void print_way(const struct weir_plan *plan, uint32_t index, struct weir_
     weir_buffer_puts(out, "}");
 }
 
-static void print_queue(const struct weir_plan *plan, uint32_t index, struct weir_buffer *out)
+void weir_counters_queue(const struct weir_plan *plan, uint32_t index, struct weir_contract_queue *sum)
 {
-    struct weir_contract_queue sum = { 0 }, one;
+    struct weir_contract_queue one;
+    memset(sum, 0, sizeof *sum);
     for (uint32_t shard = 0; shard < plan->shards; shard++) {
         weir_seqlock_read(&plan->queue_blocks[(size_t)index * plan->shards + shard], &one, sizeof one);
         for (size_t i = 1; i < sizeof one / sizeof(weir_u64); i++)
-            ((weir_u64 *)&sum)[i] += ((const weir_u64 *)&one)[i];
+            ((weir_u64 *)sum)[i] += ((const weir_u64 *)&one)[i];
     }
+}
+
+static void print_queue(const struct weir_plan *plan, uint32_t index, struct weir_buffer *out)
+{
+    struct weir_contract_queue sum;
+    weir_counters_queue(plan, index, &sum);
     weir_buffer_printf(out, "%s\n  {\"name\":\"%s\"", index ? "," : "", plan->queues[index].name);
     print_word(out, "in", sum.in);
     print_word(out, "out", sum.out);

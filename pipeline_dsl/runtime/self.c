@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "pipeline_dsl/runtime/inside.h"
-#include "pipeline_dsl/runtime/seqlock.h"
 #include "pipeline_dsl/runtime/server.h"
 
 #define QUANTILES 5u
@@ -24,7 +23,8 @@ struct report {
     size_t room;
 };
 
-static struct weir_event *add_event(struct report *report, const char *format, va_list args)
+/* `event`: its metric. */
+static void add_event(struct report *report, struct weir_event event, const char *format, va_list args)
 {
     struct weir_message *message = &report->item->message;
     struct weir_arena *arena = &report->item->arena;
@@ -33,42 +33,30 @@ static struct weir_event *add_event(struct report *report, const char *format, v
     vsnprintf(name, sizeof name, format, args);
     const char *service = weir_arena_dup(arena, name, strlen(name));
     if (!service || message->event_count == report->room)
-        return NULL;
-    struct weir_event *event = &message->events[message->event_count++];
-    *event = (struct weir_event){
-        .host = { (const uint8_t *)self->host, strlen(self->host) },
-        .service = { (const uint8_t *)service, strlen(name) },
-        .state = { (const uint8_t *)"ok", 2 },
-        .time_us = report->time_us,
-        .has_time = true,
-        .ttl = (float)((double)self->every_ns * 3 / 1e9), /* two that are missing are no outage yet */
-        .has_ttl = true,
-    };
-    return event;
+        return;
+    event.host = (struct weir_bytes){ (const uint8_t *)self->host, strlen(self->host) };
+    event.service = (struct weir_bytes){ (const uint8_t *)service, strlen(name) };
+    event.state = (struct weir_bytes){ (const uint8_t *)"ok", 2 };
+    event.time_us = report->time_us;
+    event.ttl = (float)((double)self->every_ns * 3 / 1e9); /* two that are missing are no outage yet */
+    event.has_time = event.has_ttl = true;
+    message->events[message->event_count++] = event;
 }
 
 __attribute__((format(printf, 3, 4))) static void add_number(struct report *report, double value, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    struct weir_event *event = add_event(report, format, args);
+    add_event(report, (struct weir_event){ .metric_kind = WEIR_METRIC_DOUBLE, .metric_double = value }, format, args);
     va_end(args);
-    if (!event)
-        return;
-    event->metric_kind = WEIR_METRIC_DOUBLE;
-    event->metric_double = value;
 }
 
 __attribute__((format(printf, 3, 4))) static void add_count(struct report *report, uint64_t value, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    struct weir_event *event = add_event(report, format, args);
+    add_event(report, (struct weir_event){ .metric_kind = WEIR_METRIC_INT, .metric_int = (int64_t)value }, format, args);
     va_end(args);
-    if (!event)
-        return;
-    event->metric_kind = WEIR_METRIC_INT;
-    event->metric_int = (int64_t)value;
 }
 
 static double rate(const struct report *report, uint64_t before, uint64_t now)
@@ -121,7 +109,7 @@ static void report_queue(struct report *report, uint32_t index)
     const char *name = plan->queues[index].name;
     if (plan->queues[index].kind == WEIR_QUEUE_REPLY)
         return;
-    weir_seqlock_read(&plan->queue_blocks[(size_t)index * plan->shards], &now, sizeof now);
+    weir_counters_queue(plan, index, &now);
     add_count(report, now.queued_items, "riemann %s queue size", name);
     uint64_t refused_before = before->rejected + before->dropped, refused = now.rejected + now.dropped;
     add_number(report, rate(report, before->in - refused_before, now.in - refused), "riemann %s accepted rate", name);

@@ -80,8 +80,9 @@ void weir_server_mask_signals(int how);
 /* What the server counted, as JSON: ways in, queues, slots, stages. `path` null: to stderr. Any thread, at any moment. */
 int weir_counters_write(const struct weir_plan *plan, const char *path, struct weir_error *error);
 
-/* All event loops' shares of one way in, summed. Any thread. */
+/* All event loops' shares of one way in, or of one queue, summed. Any thread. */
 void weir_counters_way(const struct weir_plan *plan, uint32_t way, struct weir_contract_way *sum);
+void weir_counters_queue(const struct weir_plan *plan, uint32_t queue, struct weir_contract_queue *sum);
 
 /* main() of every generated server: reads the command line, serves, returns the exit code. */
 int weir_server_main(const struct weir_plan *plan, int argc, char **argv);
