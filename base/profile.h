@@ -77,7 +77,7 @@ struct weir_profile_queue {
     struct weir_histogram wait;   /* push to pop, ns */
     struct weir_histogram wakeup; /* waking to running of a thread that slept on this queue, ns */
     uint64_t unstamped;           /* items that passed without a stamp, pushed before the attach */
-    uint64_t wakeups;             /* of threads that slept on this queue, waiting for items */
+    uint64_t wakeups;             /* of threads that slept on this queue; of a pool that takes from several, by what each gave */
     uint64_t wakeups_unused;      /* of those: found it empty and slept again */
     uint64_t wakeups_moved;       /* of those: ran on another CPU than the waker's */
 };

@@ -243,6 +243,32 @@ static void set_wakes(struct weir_profile_queue *queue, const struct weir_probe_
     queue->wakeups_moved = weir_profile_grown(begin->moved, end->moved);
 }
 
+/* A thread of a pool that takes from several queues sleeps on all of them, though its wait word can name one only. So the wakeups
+ * of such a pool are shared out by what was taken from each. */
+static void share_wakes(struct weir_profile *profile, uint32_t pool)
+{
+    const struct weir_topology *topology = &profile->topology;
+    double taken = 0, wakeups = 0, unused = 0, moved = 0;
+    for (uint32_t i = 0; i < topology->queue_count; i++) {
+        const struct weir_profile_queue *queue = &profile->queues[i];
+        if (topology->queues[i].to_pool != pool || topology->queues[i].kind == WEIR_QUEUE_REPLY)
+            continue;
+        taken += (double)weir_profile_grown(queue->begin.out, queue->end.out);
+        wakeups += (double)queue->wakeups;
+        unused += (double)queue->wakeups_unused;
+        moved += (double)queue->wakeups_moved;
+    }
+    for (uint32_t i = 0; taken > 0 && i < topology->queue_count; i++) {
+        struct weir_profile_queue *queue = &profile->queues[i];
+        if (topology->queues[i].to_pool != pool || topology->queues[i].kind == WEIR_QUEUE_REPLY)
+            continue;
+        double part = (double)weir_profile_grown(queue->begin.out, queue->end.out) / taken;
+        queue->wakeups = (uint64_t)(wakeups * part + 0.5);
+        queue->wakeups_unused = (uint64_t)(unused * part + 0.5);
+        queue->wakeups_moved = (uint64_t)(moved * part + 0.5);
+    }
+}
+
 static void set_queues(struct weir_window *window, weir_aggregate_wakeups *wakeups, const void *context)
 {
     struct weir_profile *profile = window->profile;
@@ -271,6 +297,8 @@ static void set_queues(struct weir_window *window, weir_aggregate_wakeups *wakeu
                 weir_histogram_add(&queue->wakeup, low + (next - low) / 2, buckets[k]);
         }
     }
+    for (uint32_t i = 0; i < profile->topology.pool_count; i++)
+        share_wakes(profile, i);
     for (uint32_t i = 0; i < profile->topology.way_count; i++) {
         profile->ways[i].begin = window->begin.ways[i];
         profile->ways[i].end = window->last.ways[i];

@@ -187,7 +187,7 @@ static double wakeups_an_item(const struct builder *builder, uint32_t old)
 {
     const struct weir_profile_queue *queue = &builder->facts->profile->queues[builder->old->stages[old].queue];
     double items = (double)weir_profile_grown(queue->begin.out, queue->end.out);
-    double wakeups = fmax((double)queue->wakeups, (double)queue->wakeup.count);
+    double wakeups = (double)(queue->wakeups ? queue->wakeups : queue->wakeup.count);
     return items > 0 ? wakeups / items : 0;
 }
 

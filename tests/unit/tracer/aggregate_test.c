@@ -301,6 +301,27 @@ static const struct weir_profile_edge *edge(uint32_t from, uint32_t to)
 }
 
 /* What a handoff refused went straight to the reply, and not over the stages in between. */
+/* Whoever takes from several queues sleeps on all of them, whichever its wait word names. */
+static void wakeups_are_shared_out(void **state)
+{
+    (void)state;
+    open_window(WEIR_MODE_LIGHT);
+    struct weir_topology_queue *other = &window.profile->topology.queues[1], was = *other;
+    other->kind = WEIR_QUEUE_HANDOFF;
+    other->to_pool = 1;
+    window.last.queues[0].in = window.last.queues[0].out = 300;
+    window.last.queues[1].in = window.last.queues[1].out = 100;
+    window.last.wakes[1] = (struct weir_probe_wakes){ .wakeups = 400, .unused = 40, .moved = 80 };
+    assert_int_equal(weir_aggregate(&window, NULL, NULL), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(window.profile->queues[i].wakeups, i ? 100 : 300);
+        assert_int_equal(window.profile->queues[i].wakeups_unused, i ? 10 : 30);
+        assert_int_equal(window.profile->queues[i].wakeups_moved, i ? 20 : 60);
+    }
+    *other = was;
+    close_window();
+}
+
 static void refused_items_have_their_own_edge(void **state)
 {
     (void)state;
@@ -364,6 +385,7 @@ int main(void)
         cmocka_unit_test(threads_without_samples),
         cmocka_unit_test(hot_functions_agree_with_their_rows),
         cmocka_unit_test(refused_items_have_their_own_edge),
+        cmocka_unit_test(wakeups_are_shared_out),
         cmocka_unit_test(extrapolation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
