@@ -403,6 +403,10 @@ struct weir_tree_stage *weir_parser_stage(struct weir_parser *parser)
         parser->words = NULL;
         weir_parser_skip(parser);
         good = weir_parser_name(parser, "a stage's name", &stage->as_span);
+        if (good && !weir_parser_at_end_of_line(parser) && !weir_parser_at(parser, "}")) {
+            weir_diag_hint(parser->bag, weir_parser_unexpected(parser, "the end of the line"), "`as` and the name stand last");
+            good = false;
+        }
     }
     stage->broken = !(good && weir_parser_end_of_line(parser));
     stage->span = weir_span_join(stage->span, parser->last);
