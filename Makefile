@@ -168,6 +168,7 @@ REPLAY := $(FUZZ:%=$(B)/tests/fuzz/%_replay)
 FUZZ_SECONDS ?= 60
 
 export LSAN_OPTIONS := suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0
+export TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp:print_suppressions=0
 
 # A unit test in tests/unit/ROOM links the room and what that stands on.
 .SECONDEXPANSION:
