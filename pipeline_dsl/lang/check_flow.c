@@ -384,7 +384,7 @@ static bool ends(enum weir_verb_kind verb)
     return verb == WEIR_REPLY || verb == WEIR_DROP || verb == WEIR_THEN;
 }
 
-/* Only what is named in a pipeline that has syntax errors, or lines of a kind that isn't built. */
+/* Only what is named in a pipeline that has syntax errors, or lines for a server that runs already. */
 static void name_pools(struct weir_flow *flow, uint32_t stage)
 {
     const struct weir_tree_stage *node = weir_flow_node(flow, stage);

@@ -22,7 +22,7 @@ struct weir_flow {
     struct weir_checker *checker;
     uint32_t pipeline;
     const char *name;  /* the pipeline's */
-    bool forms_matter; /* not in a pipeline with syntax errors, or with a listener or a codec that isn't built */
+    bool forms_matter; /* not in a pipeline with syntax errors, or with lines for a server that runs already */
     enum weir_form form;
     uint32_t pool;                               /* whose threads run the stage; WEIR_NONE where unknown */
     bool at_top;                                 /* of a tail: each way in is still on the pool that brought it */

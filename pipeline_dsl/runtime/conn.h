@@ -46,7 +46,7 @@ struct weir_conn {
     bool wants_none;         /* no large reply: it closes, or one was refused and half of the room isn't free again; read by any thread */
     size_t head_sent;        /* bytes of the head that are already written */
 
-    uint32_t parked; /* of its items, in front of full queues: one that was cut, and those that slots or a batch gave back */
+    uint32_t parked; /* of its items, in front of full queues: one that was cut, and those that came from slots or a batch */
     bool ended;   /* no more requests will come: end of stream, a bad length, a drain */
     bool leaves;  /* it goes on in the server that takes over, as soon as no request is being worked on */
     bool blocked; /* the socket takes no more */

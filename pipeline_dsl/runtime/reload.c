@@ -100,11 +100,12 @@ static void forget_bound(struct weir_reload *reload)
     reload->bound_count = 0;
 }
 
-/* Takes `fd`. */
-static bool remember_bound(struct weir_reload *reload, const char *name, int fd)
+/* "bound ADDRESS" came with `fd`, which it takes. */
+static bool remember_bound(struct weir_reload *reload, const char *packet, int fd)
 {
+    bool knows = strncmp(packet, "bound ", 6) == 0;
     struct weir_reload_bound *bound = realloc(reload->bound, (reload->bound_count + 1) * sizeof *bound);
-    char *copy = strdup(name);
+    char *copy = knows ? strdup(packet + 6) : NULL;
     if (bound)
         reload->bound = bound;
     if (!bound || !copy) {
@@ -193,7 +194,7 @@ static int hear_trial(struct weir_reload *reload, int trial_fd, struct weir_erro
         ssize_t got = receive(reload, trial_fd, packet, sizeof packet, &fd, deadline_ns);
         if (stops(reload))
             return weir_error_set(error, WEIR_EXIT_USAGE, ECANCELED, "the server ends");
-        if (fd >= 0 && (strncmp(packet, "bound ", 6) != 0 || !remember_bound(reload, packet + 6, fd)))
+        if (fd >= 0 && !remember_bound(reload, packet, fd))
             return weir_error_set(error, WEIR_EXIT_USAGE, ENOMEM, "no memory for the new server's sockets");
         if (fd >= 0)
             continue;
