@@ -17,34 +17,15 @@
 #define WIDTH 226         /* of the bar in a stage's card */
 #define QUEUE_WIDTH 272   /* and in a queue's */
 #define BAR_HEIGHT 5
-#define NAME_COLUMNS 30u
 #define SMALL_COLUMNS 38u
 #define SYMBOL_COLUMNS 28u
 #define HOT_LEAST 0.05
 #define HOT_LEAST_OF_PART 0.02 /* a part is small, and the function in it is what it is about */
 #define HOT_MOST 3u
-#define NO_STAGE_LEAST 0.01
 #define CONTENTION_LEAST 0.01
 #define WAKEUPS_LEAST 0.1
 #define WAIT_LEAST 0.05
 #define WAITS_MOST 2u
-#define TITLE_COLUMNS 78u
-#define FAINT_COLUMNS 110u
-/* About how wide a character is of the title, of the lines below it and of the losses, and how wide the legend. */
-#define TITLE_POINTS 10.0
-#define FAINT_POINTS 5.6
-#define LOSSES_POINTS 6.3
-#define LEGEND_WIDTH 390.0
-
-static void put(const struct weir_card *card, const char *text)
-{
-    weir_buffer_puts(card->out, text);
-}
-
-static void font(const struct weir_card *card, int points, const char *color)
-{
-    weir_buffer_printf(card->out, "<FONT POINT-SIZE=\"%d\" COLOR=\"%s\">", points, color);
-}
 
 /* A bar whose first `share` is filled. */
 static void bar(const struct weir_card *card, double share, int whole, const char *filled, const char *track)
@@ -62,7 +43,7 @@ static void bar(const struct weir_card *card, double share, int whole, const cha
         if (widths[i])
             weir_buffer_printf(card->out, "<TD FIXEDSIZE=\"TRUE\" WIDTH=\"%d\" HEIGHT=\"%d\" BGCOLOR=\"%s\"></TD>", widths[i],
                                BAR_HEIGHT, colors[i]);
-    put(card, "</TR></TABLE></TD></TR>");
+    weir_card_put(card, "</TR></TABLE></TD></TR>");
 }
 
 /* Graphviz takes no empty text between tags. */
@@ -70,9 +51,9 @@ static void small(const struct weir_card *card, const char *text, const char *in
 {
     if (!*text)
         return;
-    font(card, 9, ink);
+    weir_card_font(card, 9, ink);
     weir_escape_html(card->out, text, SMALL_COLUMNS);
-    put(card, "</FONT>");
+    weir_card_put(card, "</FONT>");
 }
 
 /* One small row: label left, value right. Coloured, it is one cell, since two side by side leave a seam between them. */
@@ -81,31 +62,31 @@ static void row(const struct weir_card *card, const char *label, const char *val
     if (paper)
         weir_buffer_printf(card->out, "<TR><TD COLSPAN=\"2\" CELLPADDING=\"0\" BGCOLOR=\"%s\"><TABLE BORDER=\"0\" CELLBORDER=\"0\" "
                            "CELLSPACING=\"0\" CELLPADDING=\"2\">", paper);
-    put(card, "<TR><TD ALIGN=\"LEFT\">");
+    weir_card_put(card, "<TR><TD ALIGN=\"LEFT\">");
     small(card, label, ink);
-    put(card, "</TD><TD ALIGN=\"RIGHT\">");
+    weir_card_put(card, "</TD><TD ALIGN=\"RIGHT\">");
     small(card, value, ink);
-    put(card, paper ? "</TD></TR></TABLE></TD></TR>" : "</TD></TR>");
+    weir_card_put(card, paper ? "</TD></TR></TABLE></TD></TR>" : "</TD></TR>");
 }
 
 static void wide_row(const struct weir_card *card, const char *text, const char *ink)
 {
-    put(card, "<TR><TD ALIGN=\"LEFT\" COLSPAN=\"2\">");
+    weir_card_put(card, "<TR><TD ALIGN=\"LEFT\" COLSPAN=\"2\">");
     small(card, text, ink);
-    put(card, "</TD></TR>");
+    weir_card_put(card, "</TD></TR>");
 }
 
 static void head(const struct weir_card *card, const char *name, const char *value, const char *ink)
 {
-    put(card, "<TR><TD ALIGN=\"LEFT\">");
-    font(card, 13, ink);
-    put(card, "<B>");
-    weir_escape_html(card->out, *name ? name : " ", NAME_COLUMNS);
-    put(card, "</B></FONT></TD><TD ALIGN=\"RIGHT\">");
-    font(card, 13, ink);
-    put(card, "<B>");
-    weir_escape_html(card->out, *value ? value : " ", NAME_COLUMNS);
-    put(card, "</B></FONT></TD></TR>");
+    weir_card_put(card, "<TR><TD ALIGN=\"LEFT\">");
+    weir_card_font(card, 13, ink);
+    weir_card_put(card, "<B>");
+    weir_escape_html(card->out, *name ? name : " ", WEIR_CARD_NAME_COLUMNS);
+    weir_card_put(card, "</B></FONT></TD><TD ALIGN=\"RIGHT\">");
+    weir_card_font(card, 13, ink);
+    weir_card_put(card, "<B>");
+    weir_escape_html(card->out, *value ? value : " ", WEIR_CARD_NAME_COLUMNS);
+    weir_card_put(card, "</B></FONT></TD></TR>");
 }
 
 /* The outer table has the border, and keeps the inner one off its round corners. */
@@ -118,7 +99,7 @@ static void open_table(const struct weir_card *card, const char *line, const cha
 
 static void close_table(const struct weir_card *card)
 {
-    put(card, "</TABLE></TD></TR></TABLE>>");
+    weir_card_put(card, "</TABLE></TD></TR></TABLE>>");
 }
 
 /* --- stage ------------------------------------------------------------------------------------------------------------------ */
@@ -154,12 +135,12 @@ static void hot_rows(const struct weir_card *card, const struct weir_profile_row
         const struct weir_profile_hot *hot = &measured->hot[i];
         if (hot->share < least)
             break;
-        put(card, "<TR><TD ALIGN=\"LEFT\">");
+        weir_card_put(card, "<TR><TD ALIGN=\"LEFT\">");
         weir_buffer_printf(card->out, "<FONT POINT-SIZE=\"9\" FACE=\"DejaVu Sans Mono\" COLOR=\"%s\">&#160;&#160;", ink);
         weir_escape_html(card->out, hot->symbol, SYMBOL_COLUMNS);
-        put(card, "</FONT></TD><TD ALIGN=\"RIGHT\">");
+        weir_card_put(card, "</FONT></TD><TD ALIGN=\"RIGHT\">");
         small(card, weir_figure_percent(hot->share).text, ink);
-        put(card, "</TD></TR>");
+        weir_card_put(card, "</TD></TR>");
     }
 }
 
@@ -398,23 +379,23 @@ static void state_bar(const struct weir_card *card, uint32_t pool)
                                states[i].color);
         left -= width > 0 ? width : 0;
     }
-    put(card, "</TR></TABLE></TD></TR>");
+    weir_card_put(card, "</TR></TABLE></TD></TR>");
 }
 
 static void state_words(const struct weir_card *card, uint32_t pool)
 {
     unsigned shown = 0;
-    put(card, "<TR><TD ALIGN=\"LEFT\">");
-    font(card, 9, WEIR_HEAT_FAINT);
+    weir_card_put(card, "<TR><TD ALIGN=\"LEFT\">");
+    weir_card_font(card, 9, WEIR_HEAT_FAINT);
     for (size_t i = 0; i < STATES; i++) {
         double share = weir_view_state(card->profile, pool, states[i].state);
         if (!(share >= 0.005))
             continue;
-        put(card, !shown ? "" : shown % 3 ? " · " : "<BR ALIGN=\"LEFT\"/>");
+        weir_card_put(card, !shown ? "" : shown % 3 ? " · " : "<BR ALIGN=\"LEFT\"/>");
         weir_buffer_printf(card->out, "%s %s", weir_state_name(states[i].state), weir_figure_whole_percent(share).text);
         shown++;
     }
-    put(card, shown ? "<BR ALIGN=\"LEFT\"/></FONT></TD></TR>" : "no thread seen</FONT></TD></TR>");
+    weir_card_put(card, shown ? "<BR ALIGN=\"LEFT\"/></FONT></TD></TR>" : "no thread seen</FONT></TD></TR>");
 }
 
 /* What the pool's threads wait for most, beside work and a CPU. */
@@ -427,162 +408,28 @@ static void wait_words(const struct weir_card *card, uint32_t pool)
         double share = weir_view_sleep_share(profile, sleep);
         if (sleep->pool != pool || sleep->state == WEIR_STATE_IDLE || sleep->state == WEIR_STATE_RUNNABLE || !(share >= WAIT_LEAST))
             continue;
-        put(card, shown++ ? "" : "<TR><TD ALIGN=\"LEFT\">");
-        font(card, 9, WEIR_HEAT_INK);
+        weir_card_put(card, shown++ ? "" : "<TR><TD ALIGN=\"LEFT\">");
+        weir_card_font(card, 9, WEIR_HEAT_INK);
         weir_buffer_printf(card->out, "%s %s in ", weir_state_name(sleep->state), weir_figure_whole_percent(share).text);
         weir_escape_html(card->out, sleep->site ? sleep->site : profile->rows[sleep->row].name, SYMBOL_COLUMNS);
-        put(card, "<BR ALIGN=\"LEFT\"/></FONT>");
+        weir_card_put(card, "<BR ALIGN=\"LEFT\"/></FONT>");
     }
-    put(card, shown ? "</TD></TR>" : "");
+    weir_card_put(card, shown ? "</TD></TR>" : "");
 }
 
 void weir_card_pool(const struct weir_card *card, uint32_t pool)
 {
     const struct weir_topology_pool *shape = &card->topology->pools[pool];
     uint32_t threads = card->profile && card->profile->pools[pool].threads ? card->profile->pools[pool].threads : shape->threads;
-    put(card, "<<TABLE BORDER=\"0\" CELLSPACING=\"0\" CELLPADDING=\"1\"><TR><TD ALIGN=\"LEFT\">");
-    font(card, 12, WEIR_HEAT_INK);
-    put(card, "pool&#160;<B>");
-    weir_escape_html(card->out, shape->name, NAME_COLUMNS);
+    weir_card_put(card, "<<TABLE BORDER=\"0\" CELLSPACING=\"0\" CELLPADDING=\"1\"><TR><TD ALIGN=\"LEFT\">");
+    weir_card_font(card, 12, WEIR_HEAT_INK);
+    weir_card_put(card, "pool&#160;<B>");
+    weir_escape_html(card->out, shape->name, WEIR_CARD_NAME_COLUMNS);
     weir_buffer_printf(card->out, "</B>&#160;· %u thread%s</FONT></TD></TR>", threads, threads == 1 ? "" : "s");
     if (card->profile) {
         state_bar(card, pool);
         state_words(card, pool);
         wait_words(card, pool);
     }
-    put(card, "</TABLE>>");
-}
-
-/* --- title ------------------------------------------------------------------------------------------------------------------ */
-
-/* Breaks at blanks, so that a long sentence doesn't make the picture wide. */
-static void wrapped(const struct weir_card *card, const char *text)
-{
-    while (*text) {
-        size_t size = strlen(text), cut = size;
-        if (weir_escape_columns(text, size) > TITLE_COLUMNS) {
-            for (cut = TITLE_COLUMNS; cut > 0 && text[cut] != ' '; cut--)
-                ;
-            cut = cut ? cut : size;
-        }
-        char line[1024];
-        snprintf(line, sizeof line, "%.*s", (int)(cut < sizeof line ? cut : sizeof line - 1), text);
-        weir_escape_html(card->out, line, WEIR_ESCAPE_ANY);
-        text += cut;
-        while (*text == ' ')
-            text++;
-        if (*text)
-            put(card, "<BR ALIGN=\"LEFT\"/>");
-    }
-    put(card, "<BR ALIGN=\"LEFT\"/>");
-}
-
-/* A second cell takes what the texts above are wider, about: the rest of their width would stretch the legend. */
-static void legend(const struct weir_card *card, double title_width)
-{
-    put(card, "<TR><TD ALIGN=\"LEFT\"><TABLE BORDER=\"0\" CELLBORDER=\"0\" CELLSPACING=\"1\" CELLPADDING=\"2\"><TR><TD>");
-    font(card, 9, WEIR_HEAT_FAINT);
-    put(card, "share of CPU&#160;</FONT></TD>");
-    for (unsigned i = 0; i < WEIR_HEAT_STEPS; i++) {
-        const struct weir_heat *heat = weir_heat_step(i);
-        weir_buffer_printf(card->out, "<TD WIDTH=\"44\" BGCOLOR=\"%s\">", heat->paper);
-        font(card, 9, heat->ink);
-        if (i == 0)
-            put(card, "&lt; 1 %</FONT></TD>");
-        else
-            weir_buffer_printf(card->out, "≥ %.0f %%</FONT></TD>", heat->least * 100);
-    }
-    weir_buffer_printf(card->out, "</TR></TABLE></TD><TD WIDTH=\"%d\"></TD></TR>",
-                       title_width > LEGEND_WIDTH ? (int)(title_width - LEGEND_WIDTH) : 0);
-}
-
-/* The CPU time that no stage has, so that the picture accounts for all of it. */
-static void no_stage(const struct weir_card *card)
-{
-    const struct weir_profile *profile = card->profile;
-    bool any = false;
-    for (uint32_t i = 0; i < profile->row_count && !weir_view_empty(profile); i++) {
-        const struct weir_profile_row *measured = &profile->rows[i];
-        if (measured->stage != WEIR_NONE || measured->part_of != WEIR_NONE || measured->share < NO_STAGE_LEAST)
-            continue;
-        if (!any) {
-            put(card, "<TR><TD ALIGN=\"LEFT\" COLSPAN=\"2\">");
-            font(card, 10, WEIR_HEAT_INK);
-        }
-        put(card, any ? "&#160;· " : "in no stage: ");
-        any = true;
-        weir_escape_html(card->out, measured->name, NAME_COLUMNS);
-        put(card, "&#160;<B>");
-        weir_escape_html(card->out, weir_figure_percent(measured->share).text, NAME_COLUMNS);
-        put(card, "</B>");
-    }
-    if (any)
-        put(card, "</FONT></TD></TR>");
-}
-
-/* Returns its width in points, about. */
-static double faint_line(const struct weir_card *card, struct weir_buffer *text)
-{
-    size_t columns = weir_escape_columns(weir_buffer_text(text), text->length);
-    put(card, "<TR><TD ALIGN=\"LEFT\" COLSPAN=\"2\">");
-    font(card, 10, WEIR_HEAT_FAINT);
-    weir_escape_html(card->out, text->length ? text->data : " ", FAINT_COLUMNS);
-    put(card, "</FONT></TD></TR>");
-    weir_buffer_clear(text);
-    return (double)(columns < FAINT_COLUMNS ? columns : FAINT_COLUMNS) * FAINT_POINTS;
-}
-
-static void measured_lines(const struct weir_card *card, double title_width)
-{
-    const struct weir_profile *profile = card->profile;
-    struct weir_buffer text = WEIR_BUFFER_INIT;
-    const char *exe = profile->exe ? strrchr(profile->exe, '/') : NULL;
-    exe = exe ? exe + 1 : profile->exe ? profile->exe : "";
-    weir_buffer_printf(&text, "%s · %s, pid %u · %s %s · ", card->topology->name, exe, profile->pid,
-                       weir_figure_ns((double)profile->duration_ns).text, weir_mode_name(profile->mode));
-    weir_buffer_printf(&text, "%s samples, %s lost", weir_figure_count(profile->samples_kept).text,
-                       weir_figure_count(profile->samples_lost).text);
-    title_width = fmax(title_width, faint_line(card, &text));
-    weir_view_load(profile, &text);
-    title_width = fmax(title_width, faint_line(card, &text));
-    no_stage(card);
-    weir_view_losses(profile, &text);
-    if (text.length) {
-        put(card, "<TR><TD ALIGN=\"LEFT\" COLSPAN=\"2\" BGCOLOR=\"" WEIR_HEAT_INK "\" CELLPADDING=\"4\">");
-        font(card, 11, "#ffffff");
-        put(card, "<B>Lossy profile: ");
-        weir_escape_html(card->out, text.data, 110);
-        put(card, ". Its figures may be wrong.</B></FONT></TD></TR>");
-        title_width = fmax(title_width, (double)(text.length + 42) * LOSSES_POINTS);
-    }
-    weir_buffer_release(&text);
-    legend(card, title_width);
-}
-
-void weir_card_title(const struct weir_card *card)
-{
-    struct weir_buffer text = WEIR_BUFFER_INIT;
-    const struct weir_topology *topology = card->topology;
-    put(card, "<<TABLE BORDER=\"0\" CELLSPACING=\"0\" CELLPADDING=\"2\"><TR><TD ALIGN=\"LEFT\" COLSPAN=\"2\">");
-    font(card, 16, WEIR_HEAT_INK);
-    put(card, "<B>");
-    if (card->profile)
-        weir_view_headline(card->profile, card->verdict, &text);
-    else
-        weir_buffer_puts(&text, topology->name ? topology->name : "");
-    wrapped(card, weir_buffer_text(&text));
-    put(card, "</B></FONT></TD></TR>");
-    if (card->profile) {
-        size_t columns = weir_escape_columns(weir_buffer_text(&text), text.length);
-        measured_lines(card, (double)(columns < TITLE_COLUMNS ? columns : TITLE_COLUMNS) * TITLE_POINTS);
-    } else {
-        put(card, "<TR><TD ALIGN=\"LEFT\" COLSPAN=\"2\">");
-        font(card, 10, WEIR_HEAT_FAINT);
-        /* A stage with slots is drawn with its threads and what they have finished. */
-        uint32_t slots = weir_topology_slots(topology);
-        weir_buffer_printf(card->out, "%u stages, %u pools, %u queues; nothing is measured here</FONT></TD></TR>", topology->stage_count,
-                           topology->pool_count - slots, topology->queue_count - slots);
-    }
-    put(card, "</TABLE>>");
-    weir_buffer_release(&text);
+    weir_card_put(card, "</TABLE>>");
 }

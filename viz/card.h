@@ -23,6 +23,19 @@ struct weir_card {
     bool compact; /* stages show their figures only, so that a tall pool stays readable */
 };
 
+#define WEIR_CARD_NAME_COLUMNS 30u /* of a name that the target chose */
+
+/* What the parts of a label are put together from: markup as it is, and the beginning of a text that </FONT> ends. */
+static inline void weir_card_put(const struct weir_card *card, const char *markup)
+{
+    weir_buffer_puts(card->out, markup);
+}
+
+static inline void weir_card_font(const struct weir_card *card, int points, const char *color)
+{
+    weir_buffer_printf(card->out, "<FONT POINT-SIZE=\"%d\" COLOR=\"%s\">", points, color);
+}
+
 void weir_card_title(const struct weir_card *card);
 void weir_card_pool(const struct weir_card *card, uint32_t pool);
 void weir_card_stage(const struct weir_card *card, uint32_t stage);
