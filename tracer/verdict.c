@@ -159,7 +159,9 @@ static const char *unusable(const struct weir_facts *facts, struct weir_arena *a
         return weir_arena_printf(arena, "unclear: the profile contradicts itself (%s); record again", profile->violations[0]);
     if (profile->threads_lost || (double)profile->samples_lost > WEIR_RULE_LOSSES * samples ||
         (double)profile->records_lost > WEIR_RULE_LOSSES * records)
-        return "unclear: the profile is lossy; record again at a lower rate";
+        return profile->ended_by && strcmp(profile->ended_by, "target exit") == 0 ?
+                   "unclear: the server ended while it was recorded, and took a part of that along; record again" :
+                   "unclear: the profile is lossy; record again at a lower rate";
     if (profile->duration_ns < WEIR_RULE_WINDOW_NS)
         return weir_arena_printf(arena, "unclear: a window of %.0f ms is too short to tell; record for some seconds",
                                  (double)profile->duration_ns / 1e6);

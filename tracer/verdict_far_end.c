@@ -27,6 +27,13 @@ static double under_way(const struct weir_facts *facts)
     return requests >= UNDER_WAY * connections ? requests : 0;
 }
 
+/* What an answer takes as a rule: a few that a stall held up raise the mean alone. */
+static double usual_ns(const struct weir_facts *facts, const struct weir_profile_slots *slots)
+{
+    double mean_ns = weir_facts_service_ns(facts, slots);
+    return slots->service.count ? fmin(mean_ns, (double)weir_histogram_quantile(&slots->service, 0.5)) : mean_ns;
+}
+
 static bool is_slow(const struct weir_facts *facts, const struct weir_profile_slots *slots)
 {
     const struct weir_topology_stage *stage = &facts->topology->stages[slots->stage];
@@ -37,7 +44,7 @@ static bool is_slow(const struct weir_facts *facts, const struct weir_profile_sl
         if (weir_rule_is_saturated(facts, i))
             return false; /* what waits here may look slow from here */
     return alone_ns > 0 && requests > 0 && slots->in_use_mean >= MOST_OF * requests &&
-           weir_facts_service_ns(facts, slots) >= WEIR_RULE_SLOW * alone_ns;
+           usual_ns(facts, slots) >= WEIR_RULE_SLOW * alone_ns;
 }
 
 const struct weir_profile_slots *weir_rule_slow_slots(const struct weir_facts *facts)
@@ -54,7 +61,7 @@ void weir_rule_far_end(const struct weir_facts *facts, struct weir_draft *draft)
     if (!slots || weir_rule_owns_cpus(facts))
         return;
     const struct weir_topology_stage *stage = &facts->topology->stages[slots->stage];
-    double service_ns = weir_facts_service_ns(facts, slots), alone_ns = weir_facts_alone_ns(slots);
+    double service_ns = usual_ns(facts, slots), alone_ns = weir_facts_alone_ns(slots);
     double finished = (double)weir_profile_grown(slots->begin.finished, slots->end.finished);
     double each = finished / (double)facts->profile->duration_ns / fmax(slots->open_mean, 1);
     bool full = weir_facts_far_end_full(facts, slots);

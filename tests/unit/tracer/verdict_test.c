@@ -422,18 +422,18 @@ static void slow_answers_of_others_are_no_round_trips(void **state)
         const char *kind, *words, *change;
     } rows[] = { /* 500 a second come back from each connection, after 50 ms */
         { 200, 2200000, "downstream", "each connection serves one request after the other, so raise connections", "connections 64 " },
-        { 200, 8500000, "downstream", "they wait for each other, in their connection or at who it asks", "connections 48 " },
+        { 200, 8500000, "downstream", "they wait for each other, in their connection or at who it asks", "connections 4" },
         { 200, 250000, "downstream", "who it asks is at its limit", NULL },
         { 200, 45000000, "round_trip", "pipeline or batch", NULL }, /* as slow as ever: the way there and back, which others can share */
         { 50, 2200000, "round_trip", "pipeline or batch", NULL },   /* few are there: that is not what clients wait for */
+        { 440, 30000000, "round_trip", "pipeline or batch", NULL }, /* 110 ms in the mean, since some stalled */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct weir_profile *profile = waits_far_away(rows[i].in_use, rows[i].alone_ns);
         struct weir_verdict verdict = verdict_of(profile);
         assert_string_equal(verdict.kind, rows[i].kind);
         assert_non_null(strstr(verdict.text, rows[i].words));
-        assert_int_equal(verdict.causes[0].change != NULL, rows[i].change != NULL);
-        assert_true(!rows[i].change || strstr(verdict.causes[0].change, rows[i].change));
+        assert_true(rows[i].change ? strstr(verdict.causes[0].change, rows[i].change) != NULL : !verdict.causes[0].change);
         weir_profile_free(profile);
     }
 }
@@ -507,6 +507,8 @@ static void what_cant_be_told_is_unclear_and_says_what_is_missing(void **state)
     assert_non_null(strstr(verdict_of(profile).text, "contradicts itself"));
     profile->violation_count = 0;
     assert_non_null(strstr(verdict_of(profile).text, "lossy"));
+    profile->ended_by = "target exit";
+    assert_non_null(strstr(verdict_of(profile).text, "the server ended while it was recorded"));
     profile->threads_lost = 0;
     profile->records_lost = profile->samples_lost = 1; /* moves no figure */
     assert_string_equal(verdict_of(profile).kind, "size");
@@ -589,10 +591,8 @@ int main(void)
         cmocka_unit_test(a_pool_without_a_main_stage_is_named_itself), cmocka_unit_test(one_busy_loop_is_told_from_a_busy_pool),
         cmocka_unit_test(used_up_cpus_are_named_with_those_who_use_them), cmocka_unit_test(one_request_at_a_time_is_round_trip_bound),
         cmocka_unit_test(full_slots_are_named_with_their_share), cmocka_unit_test(a_connection_that_serves_one_by_one_needs_others),
-        cmocka_unit_test(slow_answers_of_others_are_no_round_trips),
-        cmocka_unit_test(a_lock_is_named_by_its_site), cmocka_unit_test(answers_that_nobody_reads_are_downstream),
-        cmocka_unit_test(a_server_with_time_to_spare_is_not_the_cause),
-        cmocka_unit_test(what_cant_be_told_is_unclear_and_says_what_is_missing),
+        cmocka_unit_test(slow_answers_of_others_are_no_round_trips), cmocka_unit_test(a_lock_is_named_by_its_site), cmocka_unit_test(answers_that_nobody_reads_are_downstream),
+        cmocka_unit_test(a_server_with_time_to_spare_is_not_the_cause), cmocka_unit_test(what_cant_be_told_is_unclear_and_says_what_is_missing),
         cmocka_unit_test(a_pool_that_is_fed_in_fits_is_unclear), cmocka_unit_test(a_pause_is_known_from_the_file),
         cmocka_unit_test(whatever_a_profile_holds_gets_a_verdict), cmocka_unit_test(the_evidence_leaves_nothing_out),
     };
