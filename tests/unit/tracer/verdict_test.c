@@ -591,10 +591,11 @@ int main(void)
         cmocka_unit_test(a_pool_without_a_main_stage_is_named_itself), cmocka_unit_test(one_busy_loop_is_told_from_a_busy_pool),
         cmocka_unit_test(used_up_cpus_are_named_with_those_who_use_them), cmocka_unit_test(one_request_at_a_time_is_round_trip_bound),
         cmocka_unit_test(full_slots_are_named_with_their_share), cmocka_unit_test(a_connection_that_serves_one_by_one_needs_others),
-        cmocka_unit_test(slow_answers_of_others_are_no_round_trips), cmocka_unit_test(a_lock_is_named_by_its_site), cmocka_unit_test(answers_that_nobody_reads_are_downstream),
-        cmocka_unit_test(a_server_with_time_to_spare_is_not_the_cause), cmocka_unit_test(what_cant_be_told_is_unclear_and_says_what_is_missing),
-        cmocka_unit_test(a_pool_that_is_fed_in_fits_is_unclear), cmocka_unit_test(a_pause_is_known_from_the_file),
-        cmocka_unit_test(whatever_a_profile_holds_gets_a_verdict), cmocka_unit_test(the_evidence_leaves_nothing_out),
+        cmocka_unit_test(slow_answers_of_others_are_no_round_trips), cmocka_unit_test(a_lock_is_named_by_its_site),
+        cmocka_unit_test(answers_that_nobody_reads_are_downstream), cmocka_unit_test(a_server_with_time_to_spare_is_not_the_cause),
+        cmocka_unit_test(what_cant_be_told_is_unclear_and_says_what_is_missing), cmocka_unit_test(a_pool_that_is_fed_in_fits_is_unclear),
+        cmocka_unit_test(a_pause_is_known_from_the_file), cmocka_unit_test(whatever_a_profile_holds_gets_a_verdict),
+        cmocka_unit_test(the_evidence_leaves_nothing_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
