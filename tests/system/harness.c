@@ -203,6 +203,13 @@ void harness_run(struct harness_server *server, const char *text)
     harness_start(server, NULL);
 }
 
+void harness_run_riemann(struct harness_server *server)
+{
+    harness_run(server, "pool io threads 1\npool workers threads 2\n"
+                        "pipeline riemann {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 16MiB\n"
+                        "    handoff workers limit 64MiB full block\n    decode riemann\n    index\n    encode riemann\n    reply\n}\n");
+}
+
 int harness_wait(struct harness_server *server, int number)
 {
     if (number)

@@ -42,6 +42,8 @@ void harness_start(struct harness_server *server, const char *const *options);
 int harness_port(const struct harness_server *server, const char *pipeline);
 /* harness_build() and harness_start() in one. */
 void harness_run(struct harness_server *server, const char *text);
+/* The same with the plain Riemann server: a handoff to two workers above `decode`, and an index; the pipeline is `riemann`. */
+void harness_run_riemann(struct harness_server *server);
 /* Sends `signal` (0: none) and waits for the end, at most 15 s. Returns the exit code, or 128 + N when signal N killed it. The
  * folder stays, for the counters. */
 int harness_wait(struct harness_server *server, int signal);

@@ -25,10 +25,7 @@ static int fd;
 static int start(void **state)
 {
     (void)state;
-    harness_run(&server,
-                "pool io threads 1\npool workers threads 2\n"
-                "pipeline riemann {\n    listen tcp 127.0.0.1:0 on io\n    frame length32 max 16MiB\n"
-                "    handoff workers limit 64MiB full block\n    decode riemann\n    index\n    encode riemann\n    reply\n}\n");
+    harness_run_riemann(&server);
     return 0;
 }
 
