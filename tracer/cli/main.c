@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tracer/cli/verb.h"
+#include "viz/escape.h"
 
 static const struct weir_verb *const verbs[] = {
     &weir_verb_lint, &weir_verb_fmt, &weir_verb_graph, &weir_verb_build, &weir_verb_run, &weir_verb_reload,
@@ -14,7 +15,16 @@ static const struct weir_verb *const verbs[] = {
 
 int weir_cli_fail(const char *verb, const struct weir_error *error)
 {
-    fprintf(stderr, "weir %s: %s\n", verb, error->text);
+    struct weir_buffer safe = WEIR_BUFFER_INIT;
+    char line[sizeof error->text];
+    /* A target may have chosen some of the words. Line by line, since a compiler says more than one. */
+    for (const char *at = error->text; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+        snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
+        weir_buffer_puts(&safe, safe.length ? "\n" : "");
+        weir_escape_plain(&safe, line, WEIR_ESCAPE_ANY);
+    }
+    fprintf(stderr, "weir %s: %s\n", verb, weir_buffer_text(&safe));
+    weir_buffer_release(&safe);
     return error->exit ? error->exit : WEIR_EXIT_USAGE;
 }
 
