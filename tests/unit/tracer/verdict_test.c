@@ -402,12 +402,10 @@ static struct weir_profile *waits_far_away(double in_use, uint64_t alone_ns)
 {
     struct weir_profile *profile = short_of_slots(alone_ns, 50000000);
     profile->topology.stages[profile->slots[0].stage].connections = 8;
-    profile->slots[0].in_use_mean = in_use, profile->slots[0].open_mean = 8;
-    profile->slots[0].end = (struct weir_profile_slot_count){ .finished = 40000, .open = 8, .alone_ns = alone_ns };
-    for (uint32_t i = 0; i < 3; i++) {
-        memset(profile->pools[i].state_ns, 0, sizeof profile->pools[i].state_ns);
-        profile->pools[i].state_ns[WEIR_STATE_IDLE] = (double)profile->duration_ns;
-    }
+    profile->slots[0] = (struct weir_profile_slots){ .stage = profile->slots[0].stage, .in_use_mean = in_use, .open_mean = 8,
+        .service = profile->slots[0].service, .end = { .finished = 40000, .open = 8, .alone_ns = alone_ns } };
+    for (uint32_t i = 0; i < 3; i++)
+        profile->pools[i] = (struct weir_profile_pool){ .threads = 1, .state_ns = { [WEIR_STATE_IDLE] = (double)profile->duration_ns } };
     profile->ways[0].end.connections = 200;
     weir_histogram_add(&profile->ways[0].in_flight, 1, 1000);
     return profile;
