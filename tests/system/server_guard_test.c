@@ -76,7 +76,7 @@ static uint64_t way(struct harness_server *server, const char *name, const char 
 
 static void wait_for(struct harness_server *server, const char *field, uint64_t count)
 {
-    for (int i = 0; i < 200 && way(server, "riemann", field) < count; i++)
+    for (int i = 0; i < 500 && way(server, "riemann", field) != count; i++)
         usleep(20000);
     assert_int_equal(way(server, "riemann", field), count);
 }
