@@ -318,7 +318,8 @@ static int add_slots(struct builder *builder, struct path *path, uint32_t index,
                                   "nothing came back through the slots of %s in this profile: record again while they answer",
                                   stage->full_name);
         if (weir_facts_serial(builder->facts, slots)) {
-            double one_ns = mean_ns * slots->open_mean / slots->in_use_mean;
+            to->shared = weir_facts_far_end_full(builder->facts, slots);
+            double one_ns = mean_ns * (to->shared ? 1 : slots->open_mean) / slots->in_use_mean;
             to->serial = constant(one_ns);
             to->delay = constant(fmax(weir_facts_alone_ns(slots) - one_ns, 0));
         } else {

@@ -46,10 +46,12 @@ struct weir_simulate_queue {
     double late_ns;  /* which runs that much later */
 };
 
-/* A pool of slots: each of `connections` serves its requests one after the other, `serial` each, and answers `delay` later. */
+/* A pool of slots: each of `connections`, or all together, serves its requests one after the other, `serial` each, and answers `delay`
+ * later. */
 struct weir_simulate_slots {
     uint32_t pool; /* whose threads take them */
     uint32_t connections, in_flight;
+    bool shared; /* all connections are served by one */
     struct weir_simulate_time serial, delay;
 };
 

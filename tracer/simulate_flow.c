@@ -260,9 +260,10 @@ static void serve(struct world *world, uint32_t index, uint32_t item)
             least = i;
     slots->in_use[least]++;
     slots->total++;
-    slots->free_at_ns[least] = fmax(slots->free_at_ns[least], world->clock.now_ns) + weir_clock_draw(&world->clock, &shape->serial);
+    double *free_at_ns = &slots->free_at_ns[shape->shared ? 0 : least];
+    *free_at_ns = fmax(*free_at_ns, world->clock.now_ns) + weir_clock_draw(&world->clock, &shape->serial);
     world->items[item].slot = least;
-    weir_clock_after(&world->clock, slots->free_at_ns[least] - world->clock.now_ns + weir_clock_draw(&world->clock, &shape->delay),
+    weir_clock_after(&world->clock, *free_at_ns - world->clock.now_ns + weir_clock_draw(&world->clock, &shape->delay),
                      EVENT_SERVED, item);
 }
 

@@ -104,21 +104,35 @@ static void a_tenth_of_the_limit(void **state)
     check(LIMIT("120", "block"), LIMIT("12", "block"), PIPELINED);
 }
 
+static void forward_to(const char *text, const char *few, const char *many)
+{
+    struct harness_server behind;
+    char texts[2][1024];
+    harness_run(&behind, text);
+    for (int i = 0; i < 2; i++)
+        snprintf(texts[i], sizeof texts[i],
+                 "pool io threads 1\npool workers threads 4\n" HEAD "    handoff workers limit 256KiB full block\n    decode riemann\n"
+                 "    forward riemann 127.0.0.1:%d %s\n    encode riemann\n    reply\n}\n", behind.port, i ? many : few);
+    check(texts[0], texts[1], PIPELINED);
+    harness_stop(&behind);
+}
+
 /* Ten times the slots, before a server that has time for all of them. */
 static void ten_times_the_slots(void **state)
 {
     (void)state;
     RECORDING_NEEDS_BPF();
-    struct harness_server behind;
-    char texts[2][1024];
-    harness_run(&behind, "pool io threads 1\npool workers threads 40\n" HEAD "    handoff workers limit 256KiB full block\n"
-                         "    busy 20us pause 20ms\n" TAIL);
-    for (int i = 0; i < 2; i++)
-        snprintf(texts[i], sizeof texts[i],
-                 "pool io threads 1\npool workers threads 4\n" HEAD "    handoff workers limit 256KiB full block\n    decode riemann\n"
-                 "    forward riemann 127.0.0.1:%d connections 1 in_flight %d\n    encode riemann\n    reply\n}\n", behind.port, i ? 20 : 2);
-    check(texts[0], texts[1], PIPELINED);
-    harness_stop(&behind);
+    forward_to("pool io threads 1\npool workers threads 40\n" HEAD "    handoff workers limit 256KiB full block\n"
+               "    busy 20us pause 20ms\n" TAIL, "connections 1 in_flight 2", "connections 1 in_flight 20");
+}
+
+/* More connections, before a server that has time for none of them. */
+static void more_connections_to_a_full_server(void **state)
+{
+    (void)state;
+    RECORDING_NEEDS_BPF();
+    forward_to("pool io threads 1\npool workers threads 1\n" HEAD "    handoff workers limit 256KiB full block\n"
+               "    busy 20us pause 4ms\n" TAIL, "connections 4 in_flight 4", "connections 16 in_flight 4");
 }
 
 #define TURN_TAKERS(n) \
@@ -140,6 +154,7 @@ int main(void)
         cmocka_unit_test(the_workers_doubled),
         cmocka_unit_test(a_tenth_of_the_limit),
         cmocka_unit_test(ten_times_the_slots),
+        cmocka_unit_test(more_connections_to_a_full_server),
         cmocka_unit_test(more_threads_for_one_lock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -241,7 +241,7 @@ static void a_blocked_pool(void **state)
 static void slots(void **state)
 {
     (void)state;
-    for (int serial = 0; serial < 2; serial++) {
+    for (int serial = 0; serial < 3; serial++) { /* 2: all connections together */
         for (uint32_t in_flight = 8; in_flight <= 16; in_flight += 8) {
             struct server server;
             make_server(&server, 2, CONSTANT(0.01 * MS), CONSTANT(0));
@@ -250,10 +250,10 @@ static void slots(void **state)
             server.ways[0].step_count = 4;
             server.ways[0].window = 256;
             server.model.slots_count = 1;
-            server.slots[0] = (struct weir_simulate_slots){ .pool = WORKERS, .connections = 2, .in_flight = in_flight,
+            server.slots[0] = (struct weir_simulate_slots){ .pool = WORKERS, .connections = 2, .in_flight = in_flight, .shared = serial == 2,
                 .serial = serial ? CONSTANT(2 * MS) : CONSTANT(0), .delay = serial ? CONSTANT(0) : CONSTANT(20 * MS) };
             struct weir_simulate_result result = simulate(&server, 20000);
-            assert_near(per_s(&result), serial ? 1000 : 100.0 * in_flight, 0.02);
+            assert_near(per_s(&result), serial ? 1000 / serial : 100.0 * in_flight, 0.02);
             assert_near(result.slots_full[0], 1, 0.02);
             assert_true(result.pools[WORKERS].starved > 0.9);
             weir_simulate_release(&result);
