@@ -120,6 +120,7 @@ struct weir_profile_way {
     struct weir_histogram send_bytes;    /* in its send queue */
     struct weir_histogram backlog;       /* connections that wait to be accepted; weighted by looks */
     uint64_t backlog_limit;
+    struct weir_histogram round_trip;    /* the least that the kernel saw of a connection to the client, ns; of TCP */
 };
 
 /* What flows from a stage to the next one of its pipeline, in the window; or, of a stage that gave items up, to the pipeline's reply.

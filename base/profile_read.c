@@ -138,6 +138,8 @@ static const char *way_in(const Weir__WayMeasure *from, struct weir_profile_way 
         fault = histogram_in(from->receive_bytes, &way->receive_bytes);
     if (!fault)
         fault = histogram_in(from->send_bytes, &way->send_bytes);
+    if (!fault)
+        fault = histogram_in(from->round_trip, &way->round_trip);
     return fault ? fault : histogram_in(from->backlog, &way->backlog);
 }
 

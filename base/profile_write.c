@@ -141,6 +141,7 @@ static bool way_out(const struct weir_profile_way *from, Weir__WayMeasure *to, s
     way_count_out(&from->end, to->end = pair[1]);
     to->backlog_limit = from->backlog_limit;
     return (to->in_flight = histogram_out(&from->in_flight, arena)) && (to->backlog = histogram_out(&from->backlog, arena)) &&
+           (to->round_trip = histogram_out(&from->round_trip, arena)) &&
            (to->receive_bytes = histogram_out(&from->receive_bytes, arena)) &&
            (to->send_bytes = histogram_out(&from->send_bytes, arena));
 }

@@ -13,10 +13,13 @@
 #include <fcntl.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
+#include <linux/tcp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +36,24 @@
 #define GAP_LEAST_NS 50000000u
 #define ANSWER_BYTES 32768
 
-typedef void on_socket(void *context, const struct inet_diag_msg *socket);
+/* `round_trip_us`: the least that the kernel saw of this connection; 0: it doesn't say. */
+typedef void on_socket(void *context, const struct inet_diag_msg *socket, uint32_t round_trip_us);
+
+/* Of a socket's attributes. The mean would not do: an answer's acknowledgement travels with the next request, whenever that comes. */
+static uint32_t least_round_trip(const struct nlmsghdr *answer)
+{
+    const struct inet_diag_msg *socket = NLMSG_DATA(answer);
+    const struct rtattr *attribute = (const struct rtattr *)(socket + 1);
+    size_t left = answer->nlmsg_len - NLMSG_LENGTH(sizeof *socket);
+    for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left))
+        if (attribute->rta_type == INET_DIAG_INFO &&
+            RTA_PAYLOAD(attribute) >= offsetof(struct tcp_info, tcpi_min_rtt) + sizeof(uint32_t)) {
+            uint32_t least;
+            memcpy(&least, (const char *)RTA_DATA(attribute) + offsetof(struct tcp_info, tcpi_min_rtt), sizeof least);
+            return least == UINT32_MAX ? 0 : least; /* none was measured yet */
+        }
+    return 0;
+}
 
 /* Asks for the TCP sockets of `family` in `states` with that source port (0: any). False when the kernel refuses. */
 static bool dump(int fd, uint8_t family, uint32_t states, uint16_t port, on_socket *found, void *context)
@@ -43,7 +63,7 @@ static bool dump(int fd, uint8_t family, uint32_t states, uint16_t port, on_sock
         struct inet_diag_req_v2 request;
     } ask = { .header = { .nlmsg_len = sizeof ask, .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP },
               .request = { .sdiag_family = family, .sdiag_protocol = IPPROTO_TCP, .idiag_states = states,
-                           .id = { .idiag_sport = port } } };
+                           .idiag_ext = 1u << (INET_DIAG_INFO - 1), .id = { .idiag_sport = port } } };
     _Alignas(struct nlmsghdr) char answer[ANSWER_BYTES];
     if (send(fd, &ask, sizeof ask, 0) != (ssize_t)sizeof ask)
         return false;
@@ -60,7 +80,7 @@ static bool dump(int fd, uint8_t family, uint32_t states, uint16_t port, on_sock
             if (at->nlmsg_type == NLMSG_ERROR)
                 return false;
             if (at->nlmsg_len >= NLMSG_LENGTH(sizeof(struct inet_diag_msg)))
-                found(context, NLMSG_DATA(at));
+                found(context, NLMSG_DATA(at), least_round_trip(at));
         }
     }
 }
@@ -130,8 +150,9 @@ struct listening {
 };
 
 /* Enters a listener of the target into the list, which is in the order of their descriptors. */
-static void on_listener(void *context, const struct inet_diag_msg *socket)
+static void on_listener(void *context, const struct inet_diag_msg *socket, uint32_t round_trip_us)
 {
+    (void)round_trip_us;
     struct listening *all = context;
     int descriptor = all->count < WEIR_SOCKETS_MOST ? descriptor_of(all->pid, socket->idiag_inode) : -1;
     if (descriptor < 0)
@@ -199,7 +220,7 @@ struct look {
     struct weir_profile_way *way;
 };
 
-static void on_connection(void *context, const struct inet_diag_msg *socket)
+static void on_connection(void *context, const struct inet_diag_msg *socket, uint32_t round_trip_us)
 {
     static const uint32_t any[4];
     const struct look *look = context;
@@ -213,6 +234,8 @@ static void on_connection(void *context, const struct inet_diag_msg *socket)
     } else if (same || memcmp(listener->address, any, sizeof any) == 0) {
         weir_histogram_add(&look->way->receive_bytes, socket->idiag_rqueue, 1);
         weir_histogram_add(&look->way->send_bytes, socket->idiag_wqueue, 1);
+        if (round_trip_us)
+            weir_histogram_add(&look->way->round_trip, (uint64_t)round_trip_us * 1000, 1);
     }
 }
 

@@ -12,7 +12,10 @@
 #define REQUESTS 100       /* before "never" is said of them */
 #define MEETINGS 10        /* so many would have overlapped an earlier one, had they come at random */
 #define OVERLAP 0.01       /* of all: a stray one (a reconnect, a second thread at the start) is no pipelining */
-#define SILENCE_NS 10e6    /* a round trip within a region */
+/* How long after an answer a client asks again that waits for nothing else: its own time, and a few round trips, since a request may
+ * take more than one packet. Where the kernel knows of no round trip the client is near, or behind a proxy. */
+#define SILENCE_NS 1e6
+#define SILENCE_TRIPS 3.0
 /* Service that is so many times a lone request's is that of one after the other, however many are in flight: the one that was alone may
  * have come first, and so have taken longer than others would. */
 #define SERIAL_MOST 2.5
@@ -181,8 +184,7 @@ double weir_facts_free_cpus(const struct weir_facts *facts)
 }
 
 /* A connection never has a second request under way, though requests that know nothing of each other would have met by now; and it
- * asks again so soon after each answer that it can hardly have waited for anything else. What comes later may be leisure: a server
- * can't tell it from a long way. */
+ * asks again so soon after each answer that it can hardly have waited for anything else but the way. What comes later is leisure. */
 bool weir_facts_one_by_one(const struct weir_facts *facts, uint32_t way, double *silent_ns)
 {
     const struct weir_profile_way *measured = &facts->profile->ways[way];
@@ -192,7 +194,8 @@ bool weir_facts_one_by_one(const struct weir_facts *facts, uint32_t way, double 
         return false;
     double busy = weir_histogram_mean(&measured->in_flight);
     *silent_ns = (1 - busy) * (double)measured->end.connections * (double)facts->profile->duration_ns / accepted;
-    return accepted * busy >= MEETINGS && overlapped <= OVERLAP * accepted && *silent_ns <= SILENCE_NS;
+    double most_ns = SILENCE_NS + SILENCE_TRIPS * (double)weir_histogram_quantile(&measured->round_trip, 0.5);
+    return accepted * busy >= MEETINGS && overlapped <= OVERLAP * accepted && *silent_ns <= most_ns;
 }
 
 double weir_facts_waiting(const struct weir_facts *facts, uint32_t pool)

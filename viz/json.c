@@ -127,6 +127,7 @@ static json_t *ways_in(const struct weir_profile *profile)
         set(object, "overlapped", weir_value_count(end->overlapped));
         set(object, "per_connection", connections(&profile->ways[i]));
         set(object, "backlog", depth(&profile->ways[i].backlog, weir_histogram_mean(&profile->ways[i].backlog)));
+        set(object, "round_trip_ns", depth(&profile->ways[i].round_trip, weir_histogram_mean(&profile->ways[i].round_trip)));
         set(object, "backlog_limit", profile->ways[i].backlog_limit ? weir_value_count(profile->ways[i].backlog_limit) : json_null());
         set(object, "window", added);
         json_array_append_new(array, object);
