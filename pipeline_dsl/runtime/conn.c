@@ -9,6 +9,7 @@
 #include "pipeline_dsl/runtime/conn.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -347,6 +348,8 @@ static void conn_free(struct weir_conn *conn)
         loop->connections = conn->next;
     if (conn->next)
         conn->next->previous = conn->previous;
+    if (conn->trims)
+        malloc_trim(0);
     free(conn->ring);
     free(conn->datagrams);
     free(conn);

@@ -52,6 +52,7 @@ struct weir_conn {
     bool blocked; /* the socket takes no more */
     bool closing;
     bool dirty;
+    bool trims;   /* it gave up so much that the room goes back to the machine, once its last item is back */
     bool poll_closed;
 };
 

@@ -10,7 +10,6 @@
  * An item in the ring holds nothing but its reply: payload and arena went back when it arrived.
  */
 #include <errno.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -21,7 +20,7 @@
 
 #define FIRST_RING 16u
 #define ACK_BYTES sizeof weir_message_ack
-#define TRIM_BYTES ((size_t)16 << 20)
+#define TRIM_BYTES ((size_t)16 << 20) /* after this much the allocator keeps the room between what others have, for good */
 
 static struct weir_item **place(struct weir_conn *conn, uint64_t sequence)
 {
@@ -284,9 +283,7 @@ void weir_conn_abandon(struct weir_conn *conn)
         change.bytes += item->size_bytes;
         weir_loop_item_free(conn->loop, item);
     }
-    /* After this much the allocator keeps the room between what others have, for good. */
-    if (conn->ring_bytes >= TRIM_BYTES)
-        malloc_trim(0);
+    conn->trims = conn->ring_bytes >= TRIM_BYTES;
     free(conn->ring);
     conn->ring = NULL;
     /* From now on the two sequences only tell how many items are still out. */

@@ -19,13 +19,15 @@
 /* Appends a line for each expired event to $WEIR_TEST_SINK. */
 static const char sink[] =
     "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <weir/call.h>\n"
+    "static __thread char room[1 << 20];\n"
     "int sink(struct weir_item *item, struct weir_call *call)\n{\n    FILE *file = NULL;\n    (void)call;\n"
     "    for (size_t i = 0; i < weir_item_event_count(item); i++) {\n"
     "        struct weir_call_bytes state = weir_item_state(item, i), host = weir_item_host(item, i);\n"
     "        struct weir_call_bytes service = weir_item_service(item, i), words = weir_item_description(item, i);\n"
     "        int64_t time_us = 0, integer;\n        double real;\n        float ttl;\n"
     "        if (state.size != 7 || memcmp(state.data, \"expired\", 7))\n            continue;\n"
-    "        if (!file && !(file = fopen(getenv(\"WEIR_TEST_SINK\"), \"a\")))\n            abort();\n"
+    "        if (!file) {\n            if (!(file = fopen(getenv(\"WEIR_TEST_SINK\"), \"a\")))\n                abort();\n"
+    "            setvbuf(file, room, _IOFBF, sizeof room); /* one write: the lines of another thread stand before or behind */\n        }\n"
     "        weir_item_time_us(item, i, &time_us);\n"
     "        fprintf(file, \"%s%.*s %s%.*s %lld %d\\n\", host.data ? \"\" : \"nil\", (int)host.size, host.data ? host.data : \"\",\n"
     "                service.data ? \"\" : \"nil\", (int)service.size, service.data ? service.data : \"\", (long long)time_us,\n"

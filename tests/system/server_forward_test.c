@@ -176,8 +176,10 @@ static void a_full_pool_stops_the_workers_and_nothing_else(void **state)
         read_request(down);
         assert_true(slots(&up, "in_use") <= 3);
         assert_true(harness_send(down, ack, sizeof ack));
-        assert_int_equal(harness_reply(fd, NULL, 0), 1);
     }
+    /* Two workers may have sent them in another order than that of the replies. */
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(harness_reply(fd, NULL, 0), 1);
     await(&up, "finished", 20);
     assert_true(slots(&up, "waits") >= 2);
     assert_true(slots(&up, "waited_ns") >= 2 * 50000000u);
