@@ -48,10 +48,20 @@ const char *harness_weir(void)
     return path;
 }
 
-long harness_count(long normal, long soak)
+static bool soaks(void)
 {
     const char *wanted = getenv("WEIR_SOAK");
-    if (wanted && strcmp(wanted, "1") == 0)
+    return wanted && strcmp(wanted, "1") == 0;
+}
+
+unsigned harness_window_ms(unsigned normal, unsigned soak)
+{
+    return soaks() ? soak : normal;
+}
+
+long harness_count(long normal, long soak)
+{
+    if (soaks())
         return soak;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return normal / 20 ? normal / 20 : 1;

@@ -32,6 +32,8 @@ struct harness_server {
 const char *harness_weir(void);
 /* Longer tests where WEIR_SOAK=1; far shorter ones under sanitizers: `normal`, `soak` or normal / 20. */
 long harness_count(long normal, long soak);
+/* How long to measure: not shorter under sanitizers, since there must be something in it. */
+unsigned harness_window_ms(unsigned normal, unsigned soak);
 
 /* Writes `text` to a fresh folder and compiles it. The server is not running yet. A file `name` with `content` may lie beside it
  * (null: none), for `call`. */

@@ -13,7 +13,7 @@
 #include "tests/system/recording.h"
 #include "tracer/predict.h"
 
-#define WINDOW_MS ((unsigned)harness_count(1500, 5000))
+#define WINDOW_MS harness_window_ms(1500, 5000)
 #define ALLOWED 0.15
 
 /* 3 ms on its own, and 2 ms behind a lock. */

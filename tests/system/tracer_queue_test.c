@@ -12,7 +12,7 @@
 
 #include "tests/system/recording.h"
 
-#define WINDOW_MS ((unsigned)harness_count(1500, 6000))
+#define WINDOW_MS harness_window_ms(1500, 6000)
 
 static void start_server(struct harness_server *server, const char *full)
 {

@@ -15,7 +15,7 @@
 
 #include "tests/system/recording.h"
 
-#define WINDOW_MS ((unsigned)harness_count(1500, 6000))
+#define WINDOW_MS harness_window_ms(1500, 6000)
 #define DELAY_US 4000
 
 /* A downstream that answers each request after DELAY_US, one after the other: with one connection and one thread it is known how

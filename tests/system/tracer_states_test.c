@@ -20,8 +20,7 @@
 #include "tests/system/recording.h"
 #include "tracer/session.h"
 
-/* Not shorter under sanitizers: there are about a hundred sleeps in it, and each edge may cut one. */
-#define WINDOW_MS ((unsigned)(harness_count(1500, 10000) < 1500 ? 1500 : harness_count(1500, 10000)))
+#define WINDOW_MS harness_window_ms(1500, 10000)
 #define POINTS 0.02
 
 /* Where the second pool's threads begin. */

@@ -16,7 +16,7 @@
 #include "tests/system/recording.h"
 #include "tracer/verdict.h"
 
-#define WINDOW_MS ((unsigned)harness_count(1200, 2500))
+#define WINDOW_MS harness_window_ms(1200, 2500)
 #define PIPELINES ((unsigned)harness_count(4, 20)) /* of each kind; 1 under sanitizers */
 
 /* --- random pipelines --------------------------------------------------------------------------------------------------------- */
